@@ -1,0 +1,12 @@
+"""The hooks app."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class HooksConfig(AppConfig):
+    """Agents, hooks, registries, confirmation requests and the call log."""
+
+    name = "hooks_app"
+    verbose_name = _("Governance")
+    default_auto_field = "django.db.models.BigAutoField"

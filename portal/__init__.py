@@ -1,0 +1,1 @@
+"""The project package and base app."""

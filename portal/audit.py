@@ -1,0 +1,54 @@
+"""The only writer of :class:`portal.models.AuditEvent`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from portal.lib import clock
+from portal.models import AuditEvent, Organization, User
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who did it. ``kind`` is ``user``, ``runtime``, ``identity`` (an unbound account), ``system`` or ``shell``."""
+
+    kind: str
+    id: str = ""
+    name: str = ""
+
+
+SYSTEM = Actor("system", name="system")
+SHELL = Actor("shell", name="shell")
+
+
+def person(user: User) -> Actor:
+    """The actor for a portal user."""
+    return Actor("user", str(user.pk), user.username)
+
+
+def append(
+    *,
+    organization: Organization | None,
+    actor: Actor,
+    action: str,
+    kind: str,
+    id: object,
+    name: str = "",
+    data: dict[str, Any] | None = None,
+) -> AuditEvent:
+    """Record one event; call it in the transaction that it records.
+
+    ``action`` is ``noun.verb`` (``confirmation.approved``), ``kind``, ``id`` and ``name`` describe the object, ``data``
+    is small JSON without secrets or tool arguments.
+    """
+    return AuditEvent.objects.create(
+        organization=organization,
+        at=clock.now(),
+        actor_kind=actor.kind,
+        actor_id=actor.id[:200],
+        actor_name=actor.name[:200],
+        action=action,
+        object_kind=kind,
+        object_id=str(id)[:200],
+        object_name=name[:300],
+        data=data or {},
+    )

@@ -1,0 +1,66 @@
+"""Readers of environment variables. Every secret ``NAME`` may also come as ``NAME_FILE``, the path of a file."""
+
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable, stripped; an empty one counts as unset."""
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """``1 true yes on`` or ``0 false no off``. Raises ``ImproperlyConfigured`` for anything else."""
+    value = text(name).lower()
+    if not value:
+        return default
+    if value in {"1", "true", "yes", "on"}:
+        return True
+    if value in {"0", "false", "no", "off"}:
+        return False
+    raise ImproperlyConfigured(f"{name}: {value!r} is not a switch; use 1 or 0")
+
+
+def words(name: str) -> list[str]:
+    """A comma-separated list; blanks are dropped."""
+    return [word.strip() for word in text(name).split(",") if word.strip()]
+
+
+def secret(name: str, default: str = "") -> str:
+    """``NAME``, else the content of the file ``NAME_FILE``. Raises ``ImproperlyConfigured`` if it can't be read."""
+    path = text(f"{name}_FILE")
+    if not path:
+        return text(name, default)
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE: {path} can't be read: {error.strerror}") from error
+
+
+def kept_secret(name: str, folder: Path) -> str:
+    """A secret that makes itself on first use: ``NAME`` or ``NAME_FILE``, else a file of ``folder`` only we can read.
+
+    The file makes the embedded installation work without configuration and survive restarts; ``check --deploy`` asks
+    for the variable.
+    """
+    given = secret(name)
+    if given:
+        return given
+    path = folder / name.lower().removeprefix("hookgate_")
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        value = Fernet.generate_key().decode() if "ENCRYPTION" in name else secrets.token_urlsafe(48)
+        temporary = path.with_suffix(f".{secrets.token_hex(4)}")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(value)
+        try:
+            os.link(temporary, path)  # the first of two processes wins, and both read its value
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    return path.read_text(encoding="utf-8").strip()

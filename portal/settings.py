@@ -1,0 +1,222 @@
+"""Settings of the portal: one file, everything from the environment, usable with none of it set."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+from portal import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+# Where the embedded installation keeps its database and generated secrets.
+VAR_DIR = Path(environment.text("HOOKGATE_VAR_DIR") or BASE_DIR / "var")
+
+DEBUG = environment.flag("HOOKGATE_DEBUG")
+SECRET_KEY = environment.kept_secret("HOOKGATE_SECRET_KEY", VAR_DIR)
+ENCRYPTION_KEYS = [
+    key.strip()
+    for key in environment.kept_secret("HOOKGATE_ENCRYPTION_KEYS", VAR_DIR).split(",")
+    if key.strip()
+]
+
+BASE_URL = environment.text("HOOKGATE_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
+_origin = urlsplit(BASE_URL)
+if _origin.scheme not in {"http", "https"} or not _origin.hostname or _origin.path:
+    raise ImproperlyConfigured(
+        "HOOKGATE_BASE_URL: use an origin such as https://hookgate.example.com, without a path"
+    )
+ALLOWED_HOSTS = environment.words("HOOKGATE_ALLOWED_HOSTS") or [
+    _origin.hostname,
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+]
+CSRF_TRUSTED_ORIGINS = [BASE_URL]
+TRUSTED_PROXIES = environment.words("HOOKGATE_TRUSTED_PROXIES")
+SANDBOX = environment.flag("HOOKGATE_SANDBOX")
+CHANNEL_HOSTS = environment.words("HOOKGATE_CHANNEL_HOSTS")
+METRICS_TOKEN = environment.secret("HOOKGATE_METRICS_TOKEN")
+LOG_FORMAT = environment.text("HOOKGATE_LOG_FORMAT", "console")
+if LOG_FORMAT not in {"console", "json"}:
+    raise ImproperlyConfigured("HOOKGATE_LOG_FORMAT: use console or json")
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_structlog",
+    "axes",
+    "rest_framework",
+    "drf_spectacular",
+    "portal",
+    "channels_app",
+    "hooks_app",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+# The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
+WAITING_APPLICATION = "hooks_app.api.waiting.application"
+SANDBOX_APPLICATION = "channels_app.sandbox.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Database
+
+DATABASE_URL = environment.secret("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'hookgate.sqlite3'}"
+_database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
+if _database["ENGINE"] == "django.db.backends.sqlite3":
+    VAR_DIR.mkdir(parents=True, exist_ok=True)
+    _database["OPTIONS"] = {
+        # Writers queue at BEGIN instead of failing in the middle; a commit is on disk before it is answered.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    }
+elif _database["ENGINE"] == "django.db.backends.postgresql":
+    _database.setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
+    _database["OPTIONS"].setdefault("connect_timeout", 5)
+else:
+    raise ImproperlyConfigured(
+        "DATABASE_URL: use sqlite:////absolute/path or postgresql://user:password@host/name"
+    )
+_database["CONN_MAX_AGE"] = 0
+DATABASES = {"default": _database}
+
+# Redis, or everything in this process
+
+REDIS_URL = environment.secret("REDIS_URL")
+CACHES: dict[str, Any] = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+
+# People
+
+AUTH_USER_MODEL = "portal.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_ENABLE_ADMIN = False
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/inbox/"
+LOGOUT_REDIRECT_URL = "login"
+
+# Web
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+WHITENOISE_USE_FINDERS = True  # a fresh clone serves its static files without `collectstatic`
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _origin.scheme == "https"
+SECURE_HSTS_SECONDS = 31536000 if _origin.scheme == "https" else 0
+if TRUSTED_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("ko", "한국어"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["hooks_app.api.authentication.BearerOrSession"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["portal.api.parsers.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "portal.api.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Hookgate",
+    "DESCRIPTION": "Governance for AI agents: registries, confirmations, call log.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Hookgate",
+    "SITE_HEADER": "Hookgate",
+    "SITE_SUBHEADER": _("Hooks that hold"),
+    "SITE_SYMBOL": "gate",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"events": {"()": "portal.logs.formatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "events"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        # Both print whole URLs, which hold secrets on some platforms.
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "uvicorn.access": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
+        "kombu": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
+    },
+}
