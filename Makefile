@@ -1,0 +1,54 @@
+# Everything a newcomer needs; each target sets itself up. PYTHON names the interpreter (3.11 or newer).
+SHELL := /bin/sh
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+
+.PHONY: help run demo test soak bench check format messages
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+# A stamp is written only after everything before it worked: an interrupted set-up starts again.
+.venv/installed: requirements.txt runtime/pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Hookgate needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.11")'
+	@echo "Setting up .venv (once, about a minute) …"
+	@"$(PYTHON)" -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+.venv/installed-dev: .venv/installed requirements-dev.txt
+	@echo "Adding what the tests need …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+run: .venv/installed ## portal, worker and scheduler in one process, with a sample organization, on PORT (8000)
+	@PORT=$(PORT) $(BIN)/python -m examples.run
+
+demo: .venv/installed ## the main job from end to end without a person; exit 0 only if every step held
+	@$(BIN)/python -m examples.demo
+
+test: check ## the whole suite: SQLite, then PostgreSQL + Redis + Celery
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.run
+
+soak: .venv/installed-dev ## the long forms at full figures
+	@PATH="$(CURDIR)/$(BIN):$$PATH" HOOKGATE_SOAK=1 $(BIN)/python -m tests.run -q -s tests/races tests/soak
+
+bench: .venv/installed-dev ## benchmarks, each beside its baseline
+	@$(BIN)/python -m benchmarks.run
+
+check: .venv/installed-dev ## lint, format, types, layers, migrations, Django's checks
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports --no-logo > .lint-imports.log || { cat .lint-imports.log; exit 1; }
+	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
+	@$(BIN)/python manage.py check --fail-level WARNING
+
+format: .venv/installed-dev ## put the code into shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+messages: .venv/installed-dev ## collect and compile translations (needs gettext)
+	@$(BIN)/python manage.py makemessages --all --ignore .venv --ignore runtime --no-location
+	@$(BIN)/python manage.py compilemessages --ignore .venv

@@ -1,0 +1,72 @@
+"""Fixtures for every test.
+
+``pytest`` alone runs on SQLite. ``python -m tests.run`` runs the suite twice: on SQLite, and on PostgreSQL with a
+Redis-compatible server; that second run also takes the tests marked ``postgres``.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.lib import clock
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """A SQLite test database is a file of this process: threads and other connections must see each other's commits."""
+    from django.db import connections
+
+    connection = connections["default"]
+    if connection.vendor == "sqlite":
+        folder = Path(tempfile.mkdtemp(prefix="hookgate-test-"))
+        connection.settings_dict["TEST"]["NAME"] = str(folder / "test.sqlite3")
+    else:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        connection.settings_dict["TEST"]["NAME"] = f"test_{os.getpid()}{worker}"
+
+
+class Clock:
+    """The portal's clock, in a test's hands."""
+
+    def __init__(self) -> None:
+        self.moment = datetime.now(UTC).replace(microsecond=0)
+
+    def advance(self, **by: float) -> datetime:
+        """Move on by ``timedelta(**by)`` and return the new time."""
+        self.moment += timedelta(**by)
+        return self.moment
+
+
+@pytest.fixture
+def time() -> Iterator[Clock]:
+    """A clock that stands still until the test moves it."""
+    hands = Clock()
+    with clock.set_to(lambda: hands.moment):
+        yield hands
+
+
+@pytest.fixture(autouse=True)
+def _fresh_cache() -> Iterator[None]:
+    """No test sees another's cache, lock-outs or rate limits."""
+    from django.core.cache import cache
+
+    cache.clear()
+    yield
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need PostgreSQL belong to the second run; the first leaves them out."""
+    from django.db import connection
+
+    if connection.vendor == "postgresql":
+        return
+    kept: list[Any] = [item for item in items if "postgres" not in item.keywords]
+    left_out = [item for item in items if "postgres" in item.keywords]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept

@@ -1,0 +1,40 @@
+"""Run the whole suite, on SQLite and then on PostgreSQL, Redis and Celery: ``python -m tests.run [pytest arguments]``."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests import services
+
+# Tests whose outcome doesn't depend on the portal's own database: they start what they need, or need none.
+ONCE = ["tests/runtime", "tests/sandbox", "tests/e2e", "tests/browser"]
+
+
+def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
+    """One pytest run in a process of its own, with its own folder for generated secrets. Returns its exit code."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hookgate-var-") as var:
+        code = subprocess.call(
+            [sys.executable, "-m", "pytest", *arguments],
+            env={**os.environ, "HOOKGATE_VAR_DIR": var, **environment},
+        )
+    print(f"== {name}: exit {code} after {time.monotonic() - started:.0f} s", flush=True)
+    return code
+
+
+def main() -> int:
+    """Run both passes and return 0 only if both passed."""
+    arguments = sys.argv[1:] or ["-q"]
+    sqlite = run("SQLite, embedded", environment={"DATABASE_URL": "", "REDIS_URL": ""}, arguments=arguments)
+    postgres = run(
+        "PostgreSQL and Redis",
+        environment={"DATABASE_URL": services.postgres_url(), "REDIS_URL": services.redis_url()},
+        arguments=[*arguments, *(f"--ignore={path}" for path in ONCE)],
+    )
+    return sqlite or postgres
+
+
+if __name__ == "__main__":
+    sys.exit(main())

