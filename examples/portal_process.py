@@ -1,0 +1,116 @@
+"""A whole portal in a folder of its own: its environment, its commands and its server process.
+
+`make demo` and the end-to-end tests use it; it speaks to the portal as an operator does, by commands and HTTP.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 40.0
+STOP_SECONDS = 15.0
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class CommandFailed(Exception):
+    """A management command ended with an exit code other than 0; the text is what it printed on stderr."""
+
+
+class PortalProcess:
+    """One portal. ``folder`` holds its database (unless ``DATABASE_URL`` is given), secrets and log."""
+
+    def __init__(self, folder: Path, *, port: int | None = None, environment: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "portal.log"
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKGATE_") and k != "PORT"}
+        self.environment = {
+            **inherited,
+            "DATABASE_URL": "",
+            "REDIS_URL": "",
+            "HOOKGATE_VAR_DIR": str(folder),
+            "HOOKGATE_BASE_URL": self.url,
+            "PYTHONUNBUFFERED": "1",
+            **(environment or {}),
+        }
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def manage(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run a management command and return what it printed on stdout. Raises :class:`CommandFailed`."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise CommandFailed(f"manage.py {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def start(self) -> None:
+        """Start the server and wait until it answers. Raises ``TimeoutError`` with the end of its log."""
+        self.spawn("manage.py", "serve", "--host", "127.0.0.1", "--port", str(self.port))
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.processes[-1].poll() is None:
+            if self.answers():
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"the portal does not answer; its log ends with\n{self.log_tail()}")
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a Python process in the portal's environment (a Celery worker, say); :meth:`stop` ends it too."""
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, *arguments], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
+        self.processes.append(process)
+        return process
+
+    def answers(self) -> bool:
+        """Does ``/healthz`` answer 200?"""
+        try:
+            return httpx.get(f"{self.url}/healthz", timeout=2, trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End every process: SIGTERM and patience, or SIGKILL."""
+        for process in self.processes:
+            process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+
+    def __enter__(self) -> "PortalProcess":
+        return self
+
+    def __exit__(self, *_exc: Any) -> None:
+        self.stop()
