@@ -258,4 +258,7 @@ def _assign(row: object, order: Json, names: str) -> None:
             continue
         if name not in names.split():
             raise BadOrder(f"{name}: cannot be changed; known: {names}")
+        wanted = str if name == "callback_url" else type(getattr(row, name))
+        if not isinstance(value, wanted) and not (name == "callback_url" and value is None):
+            raise BadOrder(f"{name}: must be of type {wanted.__name__}")
         setattr(row, name, value)
