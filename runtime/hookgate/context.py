@@ -114,6 +114,14 @@ class HookContext:
     def __repr__(self) -> str:
         return f"HookContext({self.event}, tool_name={self.tool_name!r})"
 
+    def at(self, event: HookEvent) -> HookContext:
+        """The same moment seen from another hook point."""
+        return HookContext(
+            event, self.tool_name, self._args, self._result, self.error, self.agent_id, self.user_id,
+            self.conversation_id, self.session_id, self.surface, self.prompt, self.source, self.reason,
+            self.metadata, tool=self.tool, subject=self.subject,
+        )  # fmt: skip
+
     @property
     def tool_args(self) -> dict[str, Any]:
         """The arguments as rewritten so far; this hook's own copy."""

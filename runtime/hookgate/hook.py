@@ -19,6 +19,8 @@ class Hook(ABC):
     """
 
     points: ClassVar[tuple[HookEvent, ...]] = ()
+    waits_for_people: ClassVar[bool] = False
+    closes_calls: ClassVar[bool] = False
     name: str = ""
     description: str = ""
     priority: int = 50

@@ -267,10 +267,7 @@ def _read_points(hook: Reader, entry: CatalogueEntry | None) -> tuple[HookEvent,
 
 
 def _read_on_error(hook: Reader, entry: CatalogueEntry | None, points: tuple[HookEvent, ...]) -> OnError:
-    if entry:
-        default = entry.on_error
-    else:
-        default = "deny" if points[0] in BLOCKING_POINTS else "allow"
+    default = entry.on_error if entry else "deny" if points[0] in BLOCKING_POINTS else "allow"
     return hook.choice("on_error", ("deny", "allow"), default=default)  # type: ignore[return-value]
 
 

@@ -48,7 +48,16 @@ class MergedResult(HookResult):
     trace: list[TraceEntry] = field(default_factory=list)
 
 
-class ToolBlocked(Exception):  # noqa: N818  (the contract's name)
+def describe_error(error: BaseException) -> str:
+    """``TypeError: message``, also for an exception that can't say what it is."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (a foreign __str__ may raise anything)
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class ToolBlocked(Exception):
     """Raised by `Outcome.raise_if_blocked`, and by nothing else. ``outcome`` is the whole story."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -19,6 +19,7 @@ class ApprovalGate(Hook):
     that depends on the agent's settings; here it only asks."""
 
     points = (HookEvent.PRE_TOOL_USE,)
+    waits_for_people = True
 
     def __init__(self, spec: HookSpec, services: HookServices) -> None:
         self.name = spec.name

@@ -30,7 +30,8 @@ class ConnectorRateLimit(Hook):
         return ctx.tool is not None and ctx.tool.connector is not None
 
     async def execute(self, ctx: HookContext) -> HookResult:
-        assert ctx.tool is not None and ctx.tool.connector is not None
+        assert ctx.tool is not None
+        assert ctx.tool.connector is not None
         verdict = await self._services.acquire_limit(
             hook_id=self._hook_id, connector=ctx.tool.connector, call_id=ctx.metadata["call_id"]
         )

@@ -1,0 +1,255 @@
+"""One confirmation request, from asking people to reporting what became of the call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from hookgate import canonical
+from hookgate.pacing import Pacing
+from hookgate.portal import Portal, Refused, Reply, Unreachable
+
+log = logging.getLogger("hookgate")
+
+_STATUSES: Final = frozenset({"pending", "approved", "rejected", "expired", "cancelled", "undeliverable"})
+_LONGEST_LIFE: Final = 259_200.0
+_CONSUME_REASONS: Final = {
+    "already_consumed": "this approved call already ran or is running elsewhere; it is not run again",
+    "approval_lapsed": "the approval was not used in time and has lapsed",
+    "args_mismatch": "the arguments are not those that were approved",
+    "not_approved": "the request is not approved",
+    "halted": "the agent is halted",
+    "read_only": "the organization is in read-only mode and this tool writes",
+    "agent_disabled": "the agent is switched off",
+}
+
+
+class Detached(Exception):
+    """The session is being left: the request stays pending for the next process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What people said. ``args`` are the arguments that may run when ``approved``."""
+
+    approved: bool
+    reason: str
+    args: dict[str, Any] | None = None
+
+
+class Approval:
+    """The request of one call. ``id`` is None until the portal has taken it."""
+
+    def __init__(
+        self,
+        portal: Portal,
+        pacing: Pacing,
+        clock: Callable[[], float],
+        announce: Callable[[str, dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        self.id: str | None = None
+        self.cancel_wanted = False
+        self._portal = portal
+        self._pacing = pacing
+        self._clock = clock
+        self._announce = announce
+        # Kept in memory only: a process that died can't pass for the one that consumed.
+        self._attempt = str(uuid.uuid4())
+        self._waiting: asyncio.Task[dict[str, Any] | None] | None = None
+
+    async def request(self, body: Mapping[str, Any]) -> Verdict:
+        """Ask people and wait for the end of it. Raises Unreachable, Refused and Detached."""
+        resource = await self._create(body)
+        self.id = resource["id"]
+        if resource.get("requested_digest") != canonical.digest(body["tool_args"]):
+            return Verdict(False, "the portal's request is for other arguments")
+        if self.cancel_wanted:
+            await self.cancel()
+        if resource["status"] == "pending":
+            await self._announce("awaiting_confirmation", self._describe(resource))
+            ended = await self._await_end(resource)
+            if ended is None:
+                await self.cancel()
+                return Verdict(
+                    False, "the portal gave no answer until long after the request's time was over"
+                )
+            resource = ended
+        await self._announce(
+            "confirmation_resolved",
+            {"id": self.id, "status": resource["status"], "reason": resource.get("reason")},
+        )
+        return _read_verdict(resource, body["tool_args"])
+
+    async def consume(self, args_digest: str) -> str | None:
+        """Use the approval for arguments with this digest; None, or why the call may not run.
+
+        The same attempt is repeated after a network failure, so an answer that got lost costs nothing.
+        """
+        body = {"args_digest": args_digest, "attempt": self._attempt}
+        try:
+            reply = await self._persist("POST", f"confirmations/{self.id}/consume", body)
+        except Unreachable as error:
+            return f"the approval could not be used: the portal is out of reach ({error})"
+        except Refused as error:
+            return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
+        if reply.status != 200:
+            return f"the approval could not be used: unexpected answer {reply.status}"
+        return None
+
+    async def report(self, status: str, detail: str | None, *, keep_trying: Callable[[], bool]) -> None:
+        """Report the outcome until the portal has taken it, has refused it, or nobody waits any more."""
+        body = {"status": status, "detail": detail and detail[:2000]}
+        pause = self._pacing.pause_first
+        while True:
+            try:
+                await self._portal.call("POST", f"confirmations/{self.id}/outcome", body=body)
+                return
+            except Refused as error:
+                log.warning("outcome %s of request %s refused: %s", status, self.id, error)
+                return
+            except Unreachable as error:
+                if not keep_trying():
+                    log.warning("outcome %s of request %s is lost: %s", status, self.id, error)
+                    return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._pacing.pause_last)
+
+    async def cancel(self) -> bool:
+        """Take the request back; False when it was decided already or the portal can't be reached."""
+        self.cancel_wanted = True
+        if self.id is None:
+            return True
+        try:
+            await self._portal.call("POST", f"confirmations/{self.id}/cancel", body={})
+        except (Unreachable, Refused) as error:
+            log.info("request %s not cancelled: %s", self.id, error)
+            return False
+        return True
+
+    def detach(self) -> None:
+        """Stop waiting, leaving the request as it is."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        reply = await self._persist("POST", "confirmations", body)
+        return _read_resource(reply)
+
+    async def _persist(self, method: str, path: str, body: Mapping[str, Any]) -> Reply:
+        """An idempotent request, repeated a few times while the portal is out of reach."""
+        for delay in self._pacing.retry_delays:
+            try:
+                return await self._portal.call(method, path, body=body)
+            except Unreachable as error:
+                log.info("%s %s: %s; trying again", method, path, error)
+                await asyncio.sleep(max(delay, min(error.retry_after or 0.0, self._pacing.pause_last)))
+        return await self._portal.call(method, path, body=body)
+
+    async def _await_end(self, resource: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The resource once it is no longer pending; None when its time is long over."""
+        # A duration, because this machine's wall clock may be wrong.
+        deadline = self._clock() + _read_life(resource) + self._pacing.grace
+        self._waiting = asyncio.get_running_loop().create_task(self._poll(deadline))
+        try:
+            return await self._waiting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise Detached from None
+        finally:
+            self._waiting = None
+
+    async def _poll(self, deadline: float) -> dict[str, Any] | None:
+        pause = self._pacing.pause_first
+        hold = self._pacing.poll_hold
+        loop = asyncio.get_running_loop()
+        while self._clock() < deadline:
+            asked_at = loop.time()
+            try:
+                reply = await self._portal.call(
+                    "GET", f"confirmations/{self.id}", params={"wait": f"{hold:g}"}, hold=hold
+                )
+                resource = _read_resource(reply, self.id)
+            except Unreachable as error:
+                log.info("waiting for request %s: %s; trying again", self.id, error)
+                await asyncio.sleep(max(pause, min(error.retry_after or 0.0, self._pacing.pause_last)))
+                pause = min(pause * 2, self._pacing.pause_last)
+                continue
+            if resource["status"] != "pending":
+                return resource
+            pause = self._pacing.pause_first
+            await asyncio.sleep(max(0.0, self._pacing.poll_floor - (loop.time() - asked_at)))
+        return None
+
+    def _describe(self, resource: Mapping[str, Any]) -> dict[str, Any]:
+        url = resource.get("url") or f"{self._portal.url}/inbox/{self.id}/"
+        return {"id": self.id, "url": url, "expires_at": resource.get("expires_at")}
+
+
+def _read_resource(reply: Reply, expected_id: str | None = None) -> dict[str, Any]:
+    body = reply.body
+    if (
+        not isinstance(body, dict)
+        or not isinstance(body.get("id"), str)
+        or body.get("status") not in _STATUSES
+        or (expected_id is not None and body["id"] != expected_id)
+    ):
+        raise Unreachable("the portal's answer is not the confirmation request")
+    return body
+
+
+def _read_life(resource: Mapping[str, Any]) -> float:
+    try:
+        created = datetime.fromisoformat(resource["created_at"])
+        expires = datetime.fromisoformat(resource["expires_at"])
+        return min(_LONGEST_LIFE, max(0.0, (expires - created).total_seconds()))
+    except (KeyError, TypeError, ValueError):
+        return _LONGEST_LIFE
+
+
+def _read_verdict(resource: Mapping[str, Any], asked: dict[str, Any]) -> Verdict:
+    status = resource["status"]
+    if status == "rejected":
+        return Verdict(False, _describe_rejection(resource))
+    if status != "approved":
+        words = {
+            "expired": "nobody decided in time",
+            "cancelled": "the request was cancelled",
+            "undeliverable": "nobody could be reached",
+        }
+        reason = resource.get("reason")
+        return Verdict(False, f"{words.get(status, status)} ({status}){f': {reason}' if reason else ''}")
+    if resource.get("consumed_at") is not None:
+        outcome = resource.get("outcome")
+        told = f" (outcome: {_name_outcome(outcome)})" if outcome else ""
+        return Verdict(False, _CONSUME_REASONS["already_consumed"] + told)
+    edited = resource.get("approved_args")
+    args = asked if edited is None else edited
+    try:
+        matches = isinstance(args, dict) and canonical.digest(args) == resource.get("args_digest")
+    except canonical.NotCanonical:
+        matches = False
+    if not matches:
+        return Verdict(False, "the portal's arguments and their digest don't belong together")
+    return Verdict(True, "approved", args)
+
+
+def _describe_rejection(resource: Mapping[str, Any]) -> str:
+    decisions = resource.get("decisions")
+    votes = [item for item in decisions if isinstance(item, dict)] if isinstance(decisions, list) else []
+    last = next((vote for vote in reversed(votes) if vote.get("decision") == "reject"), {})
+    reason = resource.get("reason") or last.get("reason")
+    by = f" by {last['user']}" if last.get("user") else ""
+    if resource.get("refused_by"):
+        by += f" ({resource['refused_by']})"
+    return f"rejected{by}: {reason}" if reason else f"rejected{by}"
+
+
+def _name_outcome(outcome: Any) -> str:
+    return str(outcome.get("status")) if isinstance(outcome, dict) else str(outcome)

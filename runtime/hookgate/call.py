@@ -1,0 +1,333 @@
+"""One tool call, from the model's wish to the observation.
+
+The order is the contract's: registry, arguments, halt, PreToolUse hooks, gate, consume, the tool,
+PostToolUse hooks, call log. Everything that stops a call raises `Blocked` inside and becomes an
+observation outside.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from hookgate import canonical, gate, observations, threads
+from hookgate.approval import Approval, Detached, Verdict
+from hookgate.catalogue import GATE
+from hookgate.composition import Chains, is_ours, run_chain
+from hookgate.context import HookContext, ToolFacts, read_args
+from hookgate.events import HookEvent
+from hookgate.manifest import Manifest
+from hookgate.portal import Refused, Unreachable
+from hookgate.result import CallStatus, HookResult, MergedResult, Outcome, describe_error
+
+if TYPE_CHECKING:
+    from hookgate.session import Session
+
+_BEFORE_HOOKS: Final = frozenset({"halted", "arguments"})
+NEVER_STARTED: Final = "the runtime never started the tool"
+
+
+class Blocked(Exception):
+    """The call may not run. ``by`` is a hook or one of the words of docs/runtime.md."""
+
+    def __init__(self, by: str, reason: str, status: CallStatus = "blocked") -> None:
+        super().__init__(reason)
+        self.by = by
+        self.reason = reason
+        self.status = status
+
+
+class ToolCall:
+    """The state of one call. ``status`` is what the call log would say now."""
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        args: Any,
+        execute: Callable[[dict[str, Any]], Any],
+        *,
+        tool_call_id: str,
+        called_as: str,
+        metadata: dict[str, Any],
+        summary: str | None,
+    ) -> None:
+        self.id = str(uuid.uuid4())
+        self.session = session
+        self.name = name
+        self.called_as = called_as
+        self.tool_call_id = tool_call_id
+        self.summary = summary
+        self.args: dict[str, Any] = {}
+        self.status: CallStatus = "cancelled"
+        self.blocked_by: str | None = None
+        self.reason: str | None = None
+        self.error: str | None = None
+        self.result: Any = None
+        self.withheld = False
+        self.executing = False
+        self.recorded = False
+        self.merged = MergedResult()
+        self.approval: Approval | None = None
+        self.manifest: Manifest | None = None
+        self.chains: Chains | None = None
+        self.tool: ToolFacts | None = None
+        self.started_at = datetime.now(UTC)
+        self.duration_ms = 0.0
+        self._started = time.perf_counter()
+        self._raw_args = args
+        self._execute = execute
+        self._metadata = metadata
+        self._firing: gate.Firing | None = None
+        self._detached = False
+        self._consuming = False
+
+    async def run(self) -> Outcome:
+        """The whole call. Raises nothing but CancelledError."""
+        try:
+            await self._admit()
+            await self._run_tool()
+        except Blocked as stop:
+            await self._block(stop)
+        await self._close()
+        return self._outcome()
+
+    async def _admit(self) -> None:
+        """Everything that must hold before the tool may run."""
+        self.manifest, self.chains = await self.session.take_registry()
+        self.tool = gate.describe_tool(self.manifest, self.name)
+        try:
+            canonical.check(self._raw_args, path="tool_args")
+            if not isinstance(self._raw_args, dict):
+                raise canonical.NotCanonical("tool_args", "must be an object")
+        except canonical.NotCanonical as error:
+            raise Blocked("arguments", f"args_not_canonical: {error}") from None
+        self.args = canonical.copy(self._raw_args)
+        state = self.manifest.state
+        if state.halted:
+            until = f" (until {state.until})" if state.until else ""
+            raise Blocked("halted", (state.reason or "the agent is halted") + until)
+        if self.manifest.bypass:
+            self._replace_by_stub()
+            return
+        if not self.tool.listed and self.manifest.unlisted_tools == "deny":
+            raise Blocked("unlisted_tools", f"no connector and no tools entry names {self.name}")
+        await self._run_pre_tool()
+        await self._pass_gate()
+
+    def _replace_by_stub(self) -> None:
+        assert self.manifest is not None
+        assert self.tool is not None
+        stub = self.session.stubs.get(self.name) or self.session.stubs.get(self.called_as)
+        if stub is not None:
+            self._execute = stub
+        elif (
+            self.tool.writes or self.tool.requires_confirmation or self.manifest.require_confirmation_for_all
+        ):
+            raise Blocked("eval", "on surface eval this tool runs only as a stub, and the session has none")
+
+    async def _run_pre_tool(self) -> None:
+        context = self.context(HookEvent.PRE_TOOL_USE)
+        await self._run_chain(context)
+        self.args = read_args(context)
+        if not self.merged.allow:
+            raise Blocked(self.merged.blocked_by or "", self.merged.error or "")
+
+    async def _run_chain(self, context: HookContext) -> None:
+        assert self.chains is not None
+        hooks = self.chains.select(context.event, self.name)
+        await run_chain(hooks, context, self.merged, self.session.hooks.failures)
+
+    async def _pass_gate(self) -> None:
+        """Ask people where the gate fires, and use their approval for exactly what is about to run."""
+        assert self.manifest is not None
+        assert self.chains is not None
+        context = self.context(HookEvent.PRE_TOOL_USE)
+        self._firing = gate.judge(self.manifest, context, self.merged.trace)
+        if self._firing is None:
+            return
+        if self.chains.gate is None:
+            raise Blocked(GATE, "the registry has no gate")
+        await self._run_chain(context.at(HookEvent.PERMISSION_REQUEST))
+        if not self.merged.allow:
+            raise Blocked(self.merged.blocked_by or "", self.merged.error or "")
+        asked = self.args
+        await run_chain((self.chains.gate,), context, self.merged)
+        if not self.merged.allow:
+            status: CallStatus = "cancelled" if self._detached else "blocked"
+            raise Blocked(self.merged.blocked_by or GATE, self.merged.error or "", status)
+        edited = read_args(context)
+        if edited is not asked:
+            await self._recheck(edited)
+        await self._consume()
+
+    async def _recheck(self, edited: dict[str, Any]) -> None:
+        """Run the other hooks on what an approver made of the arguments."""
+        self.args = edited
+        await self._run_pre_tool()
+        if canonical.canonicalize(self.args) != canonical.canonicalize(edited):
+            raise Blocked(GATE, "a hook rewrites the arguments that people approved")
+
+    async def _consume(self) -> None:
+        assert self.approval is not None
+        self._consuming = True
+        refusal = await self.approval.consume(canonical.digest(self.args))
+        self._consuming = False
+        if refusal is not None:
+            # It may have been used all the same, with the answer lost on the way.
+            self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
+            raise Blocked(GATE, refusal)
+
+    async def request_approval(self) -> HookResult:
+        """What the gate's hook does: post the request, wait, translate the verdict."""
+        self.approval = self.session.open_approval()
+        try:
+            verdict = await self.approval.request(self._request_body())
+        except Detached:
+            self._detached = True
+            verdict = Verdict(False, "the session was left; the request stays pending")
+        except Unreachable as error:
+            verdict = Verdict(False, f"needs approval, and the portal is out of reach ({error})")
+        except Refused as error:
+            self.session.note_refusal(error)
+            verdict = Verdict(False, f"needs approval, and the portal refused the request: {error}")
+        if not verdict.approved:
+            return HookResult(allow=False, error=verdict.reason)
+        edited = verdict.args is not None and canonical.canonicalize(verdict.args) != canonical.canonicalize(
+            self.args
+        )
+        return HookResult(modified_args=verdict.args if edited else None)
+
+    def _request_body(self) -> dict[str, Any]:
+        assert self.manifest is not None
+        assert self._firing is not None
+        return {
+            "agent": self.manifest.agent.slug,
+            "conversation_id": self.session.conversation_id,
+            "tool_call_id": self.tool_call_id,
+            "tool_name": self.name,
+            "tool_args": self.args,
+            "hook": GATE,
+            "registry_digest": self.manifest.digest,
+            "initiator": self.session.initiator,
+            "summary": self.summary,
+            "channel": self._firing.channel,
+            "policy": self._firing.policy,
+        }
+
+    async def _run_tool(self) -> None:
+        self.executing = True
+        self.status = "unknown"
+        try:
+            # The tool gets its own copy: what hooks and call log see is what was approved.
+            self.result = await threads.call(
+                self._execute, canonical.copy(self.args), executor=self.session.executor
+            )
+        except BaseException as error:
+            if not is_ours(error):
+                raise
+            self.status = "timed_out" if isinstance(error, TimeoutError) else "failed"
+            self.error = describe_error(error)
+        else:
+            self.status = "succeeded"
+        self.executing = False
+        if self.approval is not None:
+            outcome = "succeeded" if self.status == "succeeded" else "failed"
+            self.session.report_outcome(self.approval, outcome, self.error)
+        await self._run_post_tool()
+
+    async def _run_post_tool(self) -> None:
+        if self.manifest is None or self.manifest.bypass:
+            return
+        event = HookEvent.POST_TOOL_USE if self.status == "succeeded" else HookEvent.POST_TOOL_USE_FAILURE
+        await self._run_chain(self.context(event))
+        if self.merged.modified_result is not None:
+            self.result = self.merged.modified_result
+        self._note_withheld()
+
+    def _note_withheld(self) -> None:
+        if not self.merged.allow:
+            self.withheld = True
+            self.blocked_by, self.reason = self.merged.blocked_by, self.merged.error
+
+    async def _block(self, stop: Blocked) -> None:
+        self.status, self.blocked_by, self.reason = stop.status, stop.by, stop.reason
+        untouched = self.manifest is None or self.manifest.bypass or stop.by in _BEFORE_HOOKS
+        if not untouched and stop.status == "blocked":
+            # The denial stands, whatever these hooks say.
+            await self._run_chain(self.context(HookEvent.PERMISSION_DENIED))
+        await self.session.announce(
+            "blocked",
+            {
+                "tool_call_id": self.tool_call_id,
+                "tool_name": self.name,
+                "hook": stop.by,
+                "reason": stop.reason,
+            },
+        )
+
+    async def _close(self) -> None:
+        """Let the call log have its entry, last of all."""
+        self.duration_ms = (time.perf_counter() - self._started) * 1000
+        if self.manifest is None or self.chains is None:
+            self.session.record(self)
+            return
+        event = {
+            "succeeded": HookEvent.POST_TOOL_USE,
+            "failed": HookEvent.POST_TOOL_USE_FAILURE,
+            "timed_out": HookEvent.POST_TOOL_USE_FAILURE,
+        }.get(self.status, HookEvent.PERMISSION_DENIED)
+        closing = MergedResult()
+        await run_chain(self.chains.closers(event), self.context(event), closing)
+        if not closing.allow and self.status not in ("blocked", "cancelled"):
+            self.withheld = True
+            self.blocked_by, self.reason = closing.blocked_by, closing.error
+
+    def abandon(self) -> None:
+        """The call's task was cancelled: say what is known, without waiting for anything."""
+        self.duration_ms = (time.perf_counter() - self._started) * 1000
+        if self.executing and self.approval is not None:
+            self.session.report_outcome(self.approval, "unknown", "the call was cancelled while the tool ran")
+        elif self._consuming and self.approval is not None:
+            self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
+        self.session.record(self)
+
+    def context(self, event: HookEvent) -> HookContext:
+        """What hooks are told about this call at ``event``."""
+        return self.session.make_context(
+            event,
+            tool=self.tool,
+            tool_name=self.name,
+            tool_args=self.args,
+            tool_result=self.result,
+            error=self.error,
+            reason=self.reason,
+            metadata={
+                **self._metadata, "tool_call_id": self.tool_call_id, "call_id": self.id,
+                "called_as": self.called_as,
+            },
+        )  # fmt: skip
+
+    def _outcome(self) -> Outcome:
+        ran = self.status not in ("blocked", "cancelled")
+        return Outcome(
+            tool_name=self.name,
+            tool_call_id=self.tool_call_id,
+            status=self.status,
+            observation=observations.write(self),
+            blocked=not ran,
+            blocked_by=self.blocked_by,
+            reason=self.reason,
+            result=None if self.withheld else self.result,
+            error=self.error,
+            withheld=self.withheld,
+            args=canonical.copy(self.args) if ran else None,
+            confirmation_id=self.approval.id if self.approval else None,
+            trace=self.merged.trace,
+            side_effects=self.merged.side_effects,
+            system_message=self.merged.system_message,
+            stop=self.merged.stop,
+        )

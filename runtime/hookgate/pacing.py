@@ -1,0 +1,27 @@
+"""How long the runtime waits for what. Seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """``retry_delays``: pauses between the tries of a request that must not be lost.
+    ``poll_hold``: for how long the portal may hold a poll (at most 60). ``poll_floor``: least time between
+    two polls. ``pause_first`` and ``pause_last``: pauses while the portal is away, doubling.
+    ``grace``: how much longer than a request's life its answer is waited for.
+    ``cancel_bound``, ``close_bound``: how long a cancellation, and leaving, may take.
+    ``detach_grace``: how long a cancelled call waits to see whether its session is being left.
+    ``log_delay``: how long call-log entries are gathered."""
+
+    retry_delays: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0)
+    poll_hold: float = 30.0
+    poll_floor: float = 0.25
+    pause_first: float = 0.5
+    pause_last: float = 5.0
+    grace: float = 10.0
+    cancel_bound: float = 2.0
+    close_bound: float = 5.0
+    detach_grace: float = 0.25
+    log_delay: float = 0.2

@@ -1,0 +1,170 @@
+"""The one way from the runtime to the portal: typed errors, bounded time, no retries of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from hookgate import canonical
+
+_MAX_DEPTH: Final = 64
+_MAX_NAME: Final = 200
+
+
+class Unreachable(Exception):
+    """No usable answer: refused, reset, timed out, 5xx, 429, or something that isn't the portal's.
+    ``retry_after`` is in seconds where the portal named a time."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(Exception):
+    """The portal's own no: a 4xx other than 429. ``code`` is the problem's code."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(f"{detail} ({code})" if detail else code)
+        self.status = status
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of status 200 to 304. ``body`` is None where there is none."""
+
+    status: int
+    body: Any
+    etag: str | None
+
+
+class Portal:
+    """A connection pool for short calls and one for long polls, so that waits never starve the rest."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        name: str,
+        timeout: float = 5.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = _check_url(url)
+        self.timeout = timeout
+        headers = _headers(key, name)
+        self._short = self._open(headers, transport, httpx.Limits(max_connections=100))
+        self._long = self._open(headers, transport, httpx.Limits(max_connections=None))
+
+    def _open(
+        self, headers: dict[str, str], transport: httpx.AsyncBaseTransport | None, limits: httpx.Limits
+    ) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=f"{self.url}/api/v1/",
+            headers=headers,
+            timeout=self.timeout,
+            transport=transport,
+            limits=limits,
+            follow_redirects=False,
+        )
+
+    async def close(self) -> None:
+        """Close both pools."""
+        await self._short.aclose()
+        await self._long.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        hold: float = 0.0,
+    ) -> Reply:
+        """One request to ``/api/v1/`` + path. ``hold`` is for how long the portal may sit on the answer.
+
+        Raises Unreachable and Refused.
+        """
+        client = self._long if hold else self._short
+        limit = self.timeout + hold
+        try:
+            # httpx bounds each read, not the whole: a portal that trickles must not hold a call forever.
+            async with asyncio.timeout(limit * 2):
+                response = await client.request(
+                    method, path, json=body, params=params, headers=headers, timeout=limit
+                )
+        except (httpx.HTTPError, httpx.StreamError, TimeoutError, OSError) as error:
+            raise Unreachable(f"{type(error).__name__}{f': {error}' if str(error) else ''}") from None
+        except (UnicodeError, ValueError, TypeError) as error:
+            raise Refused(400, "invalid", f"the request is not JSON: {error}") from None
+        return _read(response)
+
+
+def _read(response: httpx.Response) -> Reply:
+    status = response.status_code
+    if status == 304:
+        return Reply(304, None, response.headers.get("etag"))
+    if status >= 500 or status == 429:
+        raise Unreachable(f"the portal answered {status}", _retry_after(response))
+    if status >= 400:
+        raise _read_problem(response)
+    if status not in (200, 201, 202, 204):
+        raise Unreachable(f"something that isn't the portal answered {status}")
+    if status == 204 or not response.content:
+        if status == 204 or status == 202:
+            return Reply(status, None, None)
+        raise Unreachable("the portal's answer is empty")
+    try:
+        body = canonical.loads(response.content, max_depth=_MAX_DEPTH)
+    except canonical.NotCanonical as error:
+        raise Unreachable(f"the portal's answer is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise Unreachable("the portal's answer is not an object")
+    return Reply(status, body, response.headers.get("etag"))
+
+
+def _read_problem(response: httpx.Response) -> Refused:
+    code, detail = f"http_{response.status_code}", ""
+    with contextlib.suppress(canonical.NotCanonical):
+        body = canonical.loads(response.content, max_depth=_MAX_DEPTH)
+        if isinstance(body, dict):
+            code = str(body.get("code") or code)
+            detail = str(body.get("detail") or body.get("title") or "")
+            detail += _list_errors(body.get("errors"))
+    return Refused(response.status_code, code, detail)
+
+
+def _list_errors(errors: Any) -> str:
+    if not isinstance(errors, list):
+        return ""
+    lines = [f"{item.get('path')}: {item.get('message')}" for item in errors[:10] if isinstance(item, dict)]
+    return "".join(f"; {line}" for line in lines)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    with contextlib.suppress(ValueError):
+        return min(60.0, max(0.0, float(response.headers.get("retry-after", ""))))
+    return None
+
+
+def _check_url(url: str) -> str:
+    parsed = httpx.URL(url)
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"url {url!r} is not the portal's origin, such as https://hookgate.example")
+    return url.rstrip("/")
+
+
+def _headers(key: str, name: str) -> dict[str, str]:
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("key is not a runtime key (hg_…); issue one with `manage.py issue_key`")
+    if not 0 < len(name) <= _MAX_NAME or not name.isascii() or not name.isprintable():
+        raise ValueError(f"name must have 1 to {_MAX_NAME} printable ASCII characters")
+    return {"Authorization": f"Bearer {key}", "Hookgate-Runtime": name, "Accept": "application/json"}

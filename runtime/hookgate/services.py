@@ -1,0 +1,84 @@
+"""What a session does for its built-in hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hookgate.catalogue import LimitVerdict
+from hookgate.context import HookContext
+from hookgate.portal import Unreachable
+from hookgate.result import HookResult
+
+if TYPE_CHECKING:
+    from hookgate.manifest import Manifest
+    from hookgate.session import Session
+
+
+class SessionServices:
+    """Implements `hookgate.catalogue.HookServices`."""
+
+    def __init__(self, session: Session) -> None:
+        self.max_queued = 10_000
+        self.log_redact: tuple[str, ...] = ()
+        self._session = session
+        self._manifest: Manifest | None = None
+
+    def prepare(self, manifest: Manifest) -> None:
+        """Serve the hooks of this registry from now on."""
+        self._manifest = manifest
+
+    @property
+    def read_only(self) -> bool:
+        return self._manifest is None or self._manifest.state.read_only
+
+    @property
+    def call_log_full(self) -> bool:
+        return len(self._session.runtime.call_log) >= self.max_queued
+
+    def placeholders(self) -> Mapping[str, str]:
+        initiator = self._session.initiator or {}
+        user = initiator.get("name") or initiator.get("email") or initiator.get("id") or ""
+        agent = self._manifest.agent if self._manifest else None
+        return {
+            "date": datetime.now(UTC).date().isoformat(),
+            "organization": agent.organization if agent else "",
+            "agent": agent.slug if agent else self._session.agent,
+            "user": str(user),
+        }
+
+    def set_call_log(self, *, max_queued: int, redact: tuple[str, ...]) -> None:
+        self.max_queued = max_queued
+        self.log_redact = redact
+
+    def record_call(self, context: HookContext) -> None:
+        self._session.record(self._session.find_call(context.metadata["call_id"]))
+
+    async def request_approval(self, context: HookContext) -> HookResult:
+        return await self._session.find_call(context.metadata["call_id"]).request_approval()
+
+    async def acquire_limit(self, *, hook_id: str, connector: str, call_id: str) -> LimitVerdict:
+        body = {
+            "agent": self._slug, "hook": hook_id, "connector": connector,
+            "user": self._session.user_id, "call": call_id,
+        }  # fmt: skip
+        reply = await self._session.runtime.portal.call("POST", "limits/acquire", body=body)
+        return _read_verdict(reply.body)
+
+    async def send_notice(self, *, channel: str, text: str) -> None:
+        body = {"text": text, "agent": self._slug}
+        await self._session.runtime.portal.call("POST", f"channels/{channel}/messages", body=body)
+
+    @property
+    def _slug(self) -> str:
+        return self._manifest.agent.slug if self._manifest else self._session.agent
+
+
+def _read_verdict(body: Any) -> LimitVerdict:
+    if not isinstance(body, dict) or not isinstance(body.get("allowed"), bool):
+        raise Unreachable("the portal's answer is not a limit's verdict")
+    numbers = [body.get(name) or 0 for name in ("limit", "remaining", "retry_after_seconds")]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise Unreachable("the portal's answer is not a limit's verdict")
+    return LimitVerdict(body["allowed"], int(numbers[0]), int(numbers[1]), float(numbers[2]))

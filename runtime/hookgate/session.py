@@ -1,0 +1,358 @@
+"""One agent at work for one user: the hooks around its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from hookgate import gate, handlers, observations, threads
+from hookgate.approval import Approval
+from hookgate.call import Blocked, ToolCall
+from hookgate.catalogue import GATE
+from hookgate.composition import Bound, Chains, run_chain
+from hookgate.context import HookContext, Subject, ToolFacts
+from hookgate.delegation import Delegation
+from hookgate.events import TOOL_POINTS, HookEvent
+from hookgate.manifest import SURFACES, Manifest
+from hookgate.portal import Refused
+from hookgate.registry import HookRegistry
+from hookgate.result import MergedResult, Outcome
+from hookgate.services import SessionServices
+
+if TYPE_CHECKING:
+    from hookgate.runtime import Runtime
+
+log = logging.getLogger("hookgate")
+
+OnEvent = Callable[[dict[str, Any]], Any]
+_USER_FIELDS: Final = ("id", "name", "email")
+
+
+class Session:
+    """Made by `Runtime.session`; use it as ``async with``.
+
+    ``context`` is the text that SessionStart hooks want in the first prompt. ``hooks`` holds the
+    declared hooks and those that you register.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        agent: str,
+        *,
+        surface: str,
+        user: Mapping[str, Any] | None,
+        conversation_id: str | None,
+        on_event: OnEvent | None,
+        stubs: Mapping[str, Callable[[dict[str, Any]], Any]] | None,
+        depth: int = 0,
+    ) -> None:
+        if surface not in SURFACES:
+            raise ValueError(f"surface must be one of {', '.join(SURFACES)}, not {surface!r}")
+        self.id = str(uuid.uuid4())
+        self.agent = agent
+        self.surface = surface
+        self.conversation_id = conversation_id or self.id
+        self.initiator = {field: user.get(field) for field in _USER_FIELDS} if user else None
+        self.user_id = (
+            None if not self.initiator or self.initiator["id"] is None else str(self.initiator["id"])
+        )
+        self.stubs = dict(stubs or {})
+        self.hooks = HookRegistry()
+        self.context = ""
+        self.depth = depth
+        self.runtime = runtime
+        self.services = SessionServices(self)
+        self.leaving = False
+        self.manifest: Manifest | None = None
+        self._on_event = on_event
+        self._source = runtime.source(agent, surface)
+        self._stopped: str | None = None
+        self._subject: Subject | None = None
+        self._started = False
+        self._starting = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._calls: dict[str, ToolCall] = {}
+
+    @property
+    def executor(self) -> Executor:
+        """Where plain functions run."""
+        return self.runtime.executor
+
+    @property
+    def stopped(self) -> str | None:
+        """Why this session runs nothing any more; None while it may."""
+        return self._stopped
+
+    async def __aenter__(self) -> Self:
+        self._owner = asyncio.current_task()
+        self.runtime.sessions.add(self)
+        # A new session asks anew, also where an earlier one was refused.
+        await self._source.refresh(force=self._source.stopped is not None)
+        try:
+            await self.take_registry()
+        except Blocked as error:
+            log.warning("session of %s begins without a registry: %s", self.agent, error.reason)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        already_left = self.leaving
+        # First of all: what is cancelled from here on leaves its request pending.
+        self.leave()
+        self.runtime.sessions.discard(self)
+        if self.manifest is not None and not already_left and not self.manifest.bypass:
+            await self._run_point(HookEvent.SESSION_END, reason="error" if error else "exit")
+
+    def leave(self) -> None:
+        """Detach: calls that wait for people end as blocked, their requests stay pending."""
+        self.leaving = True
+        for call in list(self._calls.values()):
+            if call.approval is not None:
+                call.approval.detach()
+
+    async def call_tool(
+        self,
+        name: str,
+        args: dict[str, Any],
+        *,
+        execute: Callable[[dict[str, Any]], Any],
+        tool_call_id: str | None = None,
+        action: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        summary: str | None = None,
+    ) -> Outcome:
+        """Run a tool through the hooks.
+
+        ``execute`` is sync (it then runs in a thread) or async and gets the arguments that passed the
+        chain. ``action`` names the action where one tool fronts many; hooks and policies go by it.
+        ``tool_call_id`` makes a restarted process re-attach to the same request. ``summary`` is shown to
+        approvers. Never raises for what a hook or the tool did.
+        """
+        if not callable(execute):
+            raise TypeError("execute must be a function of the arguments")
+        call = ToolCall(
+            self,
+            action or name,
+            args,
+            execute,
+            tool_call_id=tool_call_id or str(uuid.uuid4()),
+            called_as=name,
+            metadata=dict(metadata or {}),
+            summary=summary,
+        )
+        self._calls[call.id] = call
+        try:
+            return await call.run()
+        except asyncio.CancelledError:
+            call.abandon()
+            await self._abandon(call)
+            raise
+        finally:
+            self._calls.pop(call.id, None)
+
+    async def cancel(self, tool_call_id: str) -> bool:
+        """Take back the request of a call that waits for people; False when there is none, when it was
+        decided already, or when the portal can't be reached."""
+        for call in list(self._calls.values()):
+            if call.tool_call_id == tool_call_id and call.approval is not None:
+                return await call.approval.cancel()
+        return False
+
+    async def emit(self, event: HookEvent | str, **fields: Any) -> MergedResult:
+        """Fire a hook point; one merged result.
+
+        ``fields``: prompt, source, reason, error, metadata; tool_name, tool_args and tool_result at the
+        tool points. At PreToolUse it only asks: a call that would need people's approval is denied, since
+        only `call_tool` can wait for it. Where no registry can be used, the result denies.
+        """
+        event = HookEvent(event)
+        try:
+            manifest, chains = await self.take_registry()
+        except Blocked as error:
+            return MergedResult(allow=False, error=error.reason, blocked_by=error.by)
+        if manifest.bypass:
+            return MergedResult()
+        tool = None
+        if event in TOOL_POINTS:
+            tool = gate.describe_tool(manifest, fields.get("tool_name") or "")
+        context = self.make_context(event, tool=tool, **fields)
+        merged = await run_chain(
+            chains.select(event, context.tool_name), context, failures=self.hooks.failures
+        )
+        if event is HookEvent.PRE_TOOL_USE and merged.allow:
+            self._judge_emitted(manifest, context, merged)
+        return merged
+
+    def _judge_emitted(self, manifest: Manifest, context: HookContext, merged: MergedResult) -> None:
+        by = reason = None
+        if manifest.state.halted:
+            by, reason = "halted", manifest.state.reason or "the agent is halted"
+        elif context.tool and not context.tool.listed and manifest.unlisted_tools == "deny":
+            by, reason = "unlisted_tools", f"no connector and no tools entry names {context.tool_name}"
+        elif gate.judge(manifest, context, merged.trace) is not None:
+            by, reason = GATE, "the call needs approval; use call_tool"
+        if by:
+            merged.allow, merged.blocked_by, merged.error = False, by, reason
+
+    def delegate(self, agent: str, *, on_event: OnEvent | None = None) -> Delegation:
+        """A session of another agent, on surface ``subagent``, for the same user and conversation.
+
+        It fetches its own registry; nothing of this one's hooks is inherited. Entering raises
+        DelegationRefused for an agent that this one may not delegate to, beyond depth 5, and when the
+        delegate has no usable registry.
+        """
+        return Delegation(self, agent, on_event or self._on_event)
+
+    async def take_registry(self) -> tuple[Manifest, Chains]:
+        """The registry that holds now. Raises Blocked when no tool may run."""
+        if self._stopped is None and not self.leaving:
+            await self._source.refresh()
+        self._stopped = self._stopped or self._source.stopped
+        if self.leaving or self.runtime.closed:
+            raise Blocked("session", "the session was left")
+        if self._stopped is not None:
+            raise Blocked("registry", self._stopped)
+        obstacle = self._source.obstacle()
+        manifest = self._source.manifest
+        if obstacle is not None or manifest is None:
+            raise Blocked("registry", obstacle or "no registry")
+        if manifest is not self.manifest:
+            self._adopt(manifest)
+        await self._start()
+        return manifest, self.hooks.chains()
+
+    def _adopt(self, manifest: Manifest) -> None:
+        """Make the hooks of a new registry. All or nothing: one that can't run leaves none."""
+        bound: list[Bound] = []
+        self.manifest = None
+        self.services.prepare(manifest)
+        try:
+            for spec in manifest.hooks:
+                if spec.handler is not None:
+                    hook: Any = handlers.load(spec, spec.handler, self.runtime.python_handlers)
+                else:
+                    assert spec.entry is not None
+                    hook = spec.entry.create(spec, self.services)
+                bound.append(Bound.of_spec(spec, hook))
+        except handlers.HandlerUnusable as error:
+            raise Blocked("registry", f"handler_unsupported: {error}") from error
+        agent = manifest.agent
+        self._subject = Subject(
+            {"id": agent.id, "slug": agent.slug, "organization": agent.organization}, self.initiator
+        )
+        self.hooks.declare(bound)
+        self.manifest = manifest
+
+    async def _start(self) -> None:
+        """Run the SessionStart hooks once; calls that come meanwhile wait for them."""
+        if self._started:
+            return
+        async with self._starting:
+            if self._started:
+                return
+            assert self.manifest is not None
+            if not self.manifest.bypass:
+                merged = await self._run_point(HookEvent.SESSION_START, source="startup")
+                if not merged.allow:
+                    self._stopped = f"{merged.blocked_by} failed at SessionStart: {merged.error}"
+                    raise Blocked("registry", self._stopped)
+                self.context = merged.additional_context or ""
+            self._started = True
+
+    async def _run_point(self, event: HookEvent, **fields: Any) -> MergedResult:
+        context = self.make_context(event, **fields)
+        return await run_chain(self.hooks.chains().select(event, ""), context, failures=self.hooks.failures)
+
+    def make_context(
+        self,
+        event: HookEvent,
+        *,
+        tool: ToolFacts | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> HookContext:
+        """A context with everything that the session knows."""
+        manifest = self.manifest
+        known = {
+            "tool_call_id": None,
+            **(metadata or {}),
+            "org_id": manifest.agent.organization if manifest else None,
+            "conversation_id": self.conversation_id,
+            "connector": tool.connector if tool else None,
+            "action": tool.action if tool else None,
+            "writes": tool.writes if tool else None,
+            "requires_confirmation": tool.requires_confirmation if tool else None,
+        }
+        return HookContext(
+            event,
+            agent_id=manifest.agent.id if manifest else None,
+            user_id=self.user_id,
+            conversation_id=self.conversation_id,
+            session_id=self.id,
+            surface=self.surface,
+            metadata=known,
+            tool=tool,
+            subject=self._subject,
+            **fields,
+        )
+
+    def find_call(self, call_id: str) -> ToolCall:
+        """A call that is under way. Raises KeyError."""
+        return self._calls[call_id]
+
+    def open_approval(self) -> Approval:
+        """A confirmation request that is not posted yet."""
+        runtime = self.runtime
+        return Approval(runtime.portal, runtime.pacing, runtime.clock, self.announce)
+
+    def report_outcome(self, approval: Approval, status: str, detail: str | None) -> None:
+        """Report in the background; the call doesn't wait for it, and its loss changes nothing here."""
+        runtime = self.runtime
+        runtime.background(approval.report(status, detail, keep_trying=lambda: not runtime.closed))
+
+    def record(self, call: ToolCall) -> None:
+        """Queue the call's log entry, once."""
+        if call.recorded or self.surface == "eval":
+            return
+        call.recorded = True
+        entry = observations.write_entry(call, redact=self.services.log_redact)
+        self.runtime.call_log.add(entry, max_queued=self.services.max_queued)
+
+    def note_refusal(self, error: Refused) -> None:
+        """A key that the portal no longer knows ends the session, wherever it was noticed."""
+        if error.status == 401:
+            self._stopped = f"the portal refused the runtime key: {error}"
+
+    async def announce(self, kind: str, fields: dict[str, Any]) -> None:
+        """Tell `on_event`; what it raises is logged and changes nothing."""
+        if self._on_event is None:
+            return
+        try:
+            await threads.call_inline(self._on_event, {"type": kind, **fields})
+        except Exception:
+            log.exception("on_event failed at %s", kind)
+
+    async def _abandon(self, call: ToolCall) -> None:
+        """A call's task was cancelled. Its request is taken back, unless the whole session is being left."""
+        approval, owner = call.approval, self._owner
+        if approval is None or call.executing or self.leaving or self.runtime.detaching:
+            return
+        unwinding = owner is None or owner.done() or owner.cancelling() or owner is asyncio.current_task()
+        if unwinding:
+            # A cancelled owner is about to leave, or goes on after a time-out: a moment will show.
+            self.runtime.background(self._cancel_unless_leaving(approval))
+            return
+        task = self.runtime.background(approval.cancel())
+        await asyncio.wait({task}, timeout=self.runtime.pacing.cancel_bound)
+
+    async def _cancel_unless_leaving(self, approval: Approval) -> None:
+        await asyncio.sleep(self.runtime.pacing.detach_grace)
+        if not self.leaving and not self.runtime.detaching:
+            await approval.cancel()

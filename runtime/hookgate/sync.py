@@ -1,0 +1,212 @@
+"""The runtime for programs without asyncio: the same engine on a loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from hookgate import threads
+from hookgate.events import HookEvent
+from hookgate.result import MergedResult, Outcome
+from hookgate.runtime import Runtime, read_environment
+
+if TYPE_CHECKING:
+    from hookgate.delegation import Delegation
+    from hookgate.registry import HookRegistry
+    from hookgate.session import Session
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="hookgate-loop", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the loop and wait here. An interrupt of this thread cancels the work."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class SyncRuntime:
+    """`hookgate.Runtime` for plain programs; use it as ``with``. Options as for `Runtime`."""
+
+    def __init__(self, url: str, key: str, **options: Any) -> None:
+        self._arguments = (url, key)
+        self._options = options
+        self._loop: _Loop | None = None
+        self._runtime: Runtime | None = None
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """As `Runtime.from_env`."""
+        return cls(*read_environment(), **options)
+
+    def __enter__(self) -> Self:
+        self._loop = _Loop()
+        try:
+            self._runtime = self._loop.run(self._open())
+        except BaseException:
+            self._loop.close()
+            raise
+        return self
+
+    async def _open(self) -> Runtime:
+        return await Runtime(*self._arguments, **self._options).__aenter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._loop is not None
+        assert self._runtime is not None
+        try:
+            self._loop.run(self._runtime.aclose())
+        finally:
+            self._loop.close()
+
+    def detach(self) -> None:
+        """As `Runtime.detach`."""
+        if self._runtime is not None:
+            self._runtime.detach()
+
+    def announce_tools(self, agent: str, tools: Sequence[Mapping[str, Any]]) -> None:
+        """As `Runtime.announce_tools`."""
+        loop, runtime = self._entered()
+        loop.run(runtime.announce_tools(agent, tools))
+
+    def session(self, agent: str, **options: Any) -> SyncSession:
+        """As `Runtime.session`; use it as ``with``."""
+        loop, runtime = self._entered()
+        return SyncSession(loop, lambda: runtime.session(agent, **options))
+
+    def _entered(self) -> tuple[_Loop, Runtime]:
+        if self._loop is None or self._runtime is None:
+            raise RuntimeError("enter the runtime first: with SyncRuntime(…) as runtime")
+        return self._loop, self._runtime
+
+
+class SyncSession:
+    """`hookgate.session.Session` for plain programs."""
+
+    def __init__(self, loop: _Loop, make: Callable[[], Session | Delegation]) -> None:
+        self._loop = loop
+        self._make = make
+        self._manager: Session | Delegation | None = None
+        self._session: Session | None = None
+
+    def __enter__(self) -> Self:
+        self._session = self._loop.run(self._open())
+        return self
+
+    async def _open(self) -> Session:
+        self._manager = self._make()
+        return await self._manager.__aenter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._manager is not None
+        self._loop.run(self._manager.__aexit__(kind, error, traceback))
+
+    @property
+    def context(self) -> str:
+        """The text that SessionStart hooks want in the first prompt."""
+        return self._entered().context
+
+    @property
+    def hooks(self) -> HookRegistry:
+        """The declared hooks and those that you register."""
+        return self._entered().hooks
+
+    @property
+    def stopped(self) -> str | None:
+        """Why this session runs nothing any more."""
+        return self._entered().stopped
+
+    def call_tool(
+        self, name: str, args: dict[str, Any], *, execute: Callable[[dict[str, Any]], Any], **options: Any
+    ) -> Outcome:
+        """As `Session.call_tool`. A plain ``execute`` runs in the calling thread, an async one on the loop."""
+        session, loop = self._entered(), self._loop.loop
+        jobs: queue.SimpleQueue[tuple[dict[str, Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
+
+        async def execute_in_caller(passed: dict[str, Any]) -> Any:
+            done = loop.create_future()
+            jobs.put((passed, done))
+            return await done
+
+        tool = execute if not callable(execute) or threads.is_async(execute) else execute_in_caller
+        future = asyncio.run_coroutine_threadsafe(
+            session.call_tool(name, args, execute=tool, **options), loop
+        )
+        future.add_done_callback(lambda _: jobs.put(None))
+        try:
+            while (job := jobs.get()) is not None:
+                _run_job(execute, *job, loop)
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def emit(self, event: HookEvent | str, **fields: Any) -> MergedResult:
+        """As `Session.emit`."""
+        return self._loop.run(self._entered().emit(event, **fields))
+
+    def cancel(self, tool_call_id: str) -> bool:
+        """As `Session.cancel`; call it from another thread than the one that waits."""
+        return self._loop.run(self._entered().cancel(tool_call_id))
+
+    def delegate(self, agent: str, **options: Any) -> SyncSession:
+        """As `Session.delegate`; use it as ``with``."""
+        session = self._entered()
+        return SyncSession(self._loop, lambda: session.delegate(agent, **options))
+
+    def _entered(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("enter the session first: with runtime.session(…) as session")
+        return self._session
+
+
+def _run_job(
+    execute: Callable[[dict[str, Any]], Any],
+    args: dict[str, Any],
+    done: asyncio.Future[Any],
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    try:
+        result = execute(args)
+    except Exception as error:  # noqa: BLE001  (what a tool raises is its outcome)
+        failure = RuntimeError("the tool raised StopIteration") if isinstance(error, StopIteration) else error
+        loop.call_soon_threadsafe(_settle, done, None, failure)
+    else:
+        loop.call_soon_threadsafe(_settle, done, result, None)
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
