@@ -12,7 +12,7 @@ SOCKET_TIMEOUT = 1
 
 app = Celery("portal")
 app.conf.update(
-    broker_url=settings.REDIS_URL or "memory://",
+    broker_url=settings.REDIS_URL or "memory://localhost/",
     task_ignore_result=True,
     task_serializer="json",
     accept_content=["json"],

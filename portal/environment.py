@@ -25,6 +25,16 @@ def flag(name: str, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name}: {value!r} is not a switch; use 1 or 0")
 
 
+def number(name: str, default: int, *, largest: int) -> int:
+    """A whole number from 0 to ``largest``. Raises ``ImproperlyConfigured`` for anything else."""
+    value = text(name)
+    if not value:
+        return default
+    if value.isascii() and value.isdigit() and int(value) <= largest:
+        return int(value)
+    raise ImproperlyConfigured(f"{name}: {value!r} is not a number from 0 to {largest}")
+
+
 def words(name: str) -> list[str]:
     """A comma-separated list; blanks are dropped."""
     return [word.strip() for word in text(name).split(",") if word.strip()]

@@ -28,12 +28,13 @@ structlog.configure(
 
 def formatter() -> logging.Formatter:
     """The formatter that ``HOOKGATE_LOG_FORMAT`` names."""
+    # Plain tracebacks: the prettier ones print local variables, and those hold secrets.
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if settings.LOG_FORMAT == "json"
-        else structlog.dev.ConsoleRenderer(colors=False)
+        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     )
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_SHARED,
+        foreign_pre_chain=[*_SHARED, structlog.processors.format_exc_info],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
     )

@@ -22,7 +22,9 @@ ENCRYPTION_KEYS = [
     if key.strip()
 ]
 
-BASE_URL = environment.text("HOOKGATE_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
+PORT = environment.number("PORT", 8000, largest=65535)
+# `serve` replaces the default by the address that it really serves.
+BASE_URL = environment.text("HOOKGATE_BASE_URL", f"http://127.0.0.1:{PORT}").rstrip("/")
 _origin = urlsplit(BASE_URL)
 if _origin.scheme not in {"http", "https"} or not _origin.hostname or _origin.path:
     raise ImproperlyConfigured(
@@ -82,6 +84,9 @@ ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
 WAITING_APPLICATION = "hooks_app.api.waiting.application"
 SANDBOX_APPLICATION = "channels_app.sandbox.asgi.application"
+# What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.metrics.
+HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
+METRIC_READERS = ["channels_app.health.read_metrics", "hooks_app.metrics.read_metrics"]
 
 TEMPLATES = [
     {
@@ -178,12 +183,15 @@ TIME_ZONE = "UTC"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hooks_app.api.authentication.BearerOrSession"],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": ["hooks_app.api.authentication.IsKnown"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["portal.api.parsers.StrictJSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PARSER_CLASSES": ["hooks_app.api.parsers.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "portal.api.negotiation.OnlyFormat",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "hooks_app.api.openapi.Schema",
     "EXCEPTION_HANDLER": "portal.api.problems.handle",
     "UNAUTHENTICATED_USER": None,
+    "UNAUTHENTICATED_TOKEN": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Hookgate",

@@ -1,0 +1,98 @@
+"""No request may make the portal read more than it has to: bodies are cut off before anything else sees them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from portal.api import problems
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_LIMIT = 1024 * 1024  # bytes
+LIMITS = {"/api/v1/calls": 8 * 1024 * 1024}
+# What is read and thrown away before the refusal, so that a client that is still sending gets to read it.
+DRAIN_LIMIT = 32 * 1024 * 1024  # bytes
+DRAIN_SECONDS = 5.0
+
+
+class BodyTooLarge(Exception):
+    """The body went over its bound while it was being read."""
+
+
+class BoundedBodies:
+    """ASGI middleware: 413 ``too_large`` for a body over its bound, by its announcement or by count."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        limit = LIMITS.get(scope["path"], BODY_LIMIT)
+        reader = _Reader(receive, limit)
+        writer = _Writer(send)
+        try:
+            if _announced(scope) > limit:
+                raise BodyTooLarge
+            await self._application(scope, reader.receive, writer.send)
+        except BodyTooLarge:
+            if writer.started:
+                raise
+            await reader.drain()
+            await _refuse(send, limit)
+
+
+class _Reader:
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._read = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._read += len(message.get("body", b""))
+        if self._read > self._limit:
+            raise BodyTooLarge
+        return message
+
+    async def drain(self) -> None:
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while self._read < DRAIN_LIMIT:
+                    message = await self._receive()
+                    self._read += len(message.get("body", b""))
+                    if not message.get("more_body"):
+                        return
+        except TimeoutError:
+            return
+
+
+class _Writer:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+
+
+def _announced(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+async def _refuse(send: Send, limit: int) -> None:
+    response = problems.respond(problems.too_large(limit))
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})

@@ -1,0 +1,215 @@
+"""How a wake-up reaches the other processes: through Redis, through PostgreSQL, or by watching the SQLite file.
+
+A relay sends the topics of this process's changes (and never raises: a lost wake-up costs time, not truth), and
+listens for the others' in one thread with one connection. Whenever it may have missed something, it says so by
+calling ``hub.wake_all``: after connecting, after reconnecting, and when a sender reports a loss.
+"""
+
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import psycopg
+import redis
+import structlog
+from django.conf import settings
+from django.db import connections
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from portal.hub import Hub
+
+CHANNEL = "hookgate_wakeups"
+# What a sender adds after it has lost a message.
+EVERYTHING = "*"
+POLL_SECONDS = 1.0
+# Seconds for connecting to Redis, and for one command: together they stay below the second that a publisher may lose.
+SEND_TIMEOUT = 0.45
+# Seconds after which a silent connection is asked whether it still lives.
+HEALTH_SECONDS = 10.0
+# PostgreSQL takes less than 8000 bytes in one notification.
+LARGEST_PAYLOAD = 7000
+
+log = structlog.get_logger(__name__)
+
+_TOKEN = secrets.token_hex(8)
+
+
+class Relay(Protocol):
+    """One way to the other processes."""
+
+    def send(self, topics: Sequence[str]) -> None:
+        """Tell the other processes. Never raises, and takes less than a second."""
+
+    def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
+        """Wake ``hub`` with what others send until ``stop``; call ``connected`` once it hears; raise when cut off."""
+
+
+def configured() -> Relay:
+    """The relay that the settings ask for: Redis when there is one, else the database's own means."""
+    if settings.REDIS_URL:
+        return RedisRelay(settings.REDIS_URL)
+    if connections["default"].vendor == "postgresql":
+        return PostgresRelay()
+    return SQLiteRelay()
+
+
+class Loss:
+    """Remembers that messages were lost: logs the first, and lets the next message that gets through wake everybody."""
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._failing = False
+
+    def cover(self, topics: Sequence[str]) -> Sequence[str]:
+        """The topics to send now."""
+        return [EVERYTHING] if self._failing else topics
+
+    def failed(self, error: Exception) -> None:
+        """A message was lost."""
+        if not self._failing:
+            log.error(self._event, error=type(error).__name__)
+        self._failing = True
+
+    def succeeded(self) -> None:
+        """A message got through."""
+        self._failing = False
+
+
+def encode(topics: Sequence[str]) -> Iterator[str]:
+    """Messages of at most ``LARGEST_PAYLOAD`` characters, each naming its sender first."""
+    head = f"{_TOKEN}.{os.getpid()}"
+    message = head
+    for topic in topics:
+        if len(message) + 1 + len(topic) > LARGEST_PAYLOAD:
+            yield message
+            message = head
+        message += f" {topic}"
+    if message != head:
+        yield message
+
+
+def receive(message: str, hub: Hub) -> None:
+    """Wake whom a message speaks to. Our own come back and are dropped: their publisher has woken us already."""
+    sender, *topics = message.split(" ")
+    if sender == f"{_TOKEN}.{os.getpid()}":
+        return
+    if EVERYTHING in topics:
+        hub.wake_all()
+    else:
+        hub.wake(topics)
+
+
+class RedisRelay:
+    """Pub/sub on one channel: one shared client that sends, one connection that listens."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._client: Any = redis.Redis.from_url(
+            url,
+            socket_timeout=SEND_TIMEOUT,
+            socket_connect_timeout=SEND_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._loss = Loss("wakeups.redis_send_failed")
+
+    def send(self, topics: Sequence[str]) -> None:
+        """Publish; a failure is logged once."""
+        try:
+            for message in encode(self._loss.cover(topics)):
+                self._client.publish(CHANNEL, message)
+        except (redis.RedisError, OSError) as error:
+            self._loss.failed(error)
+        else:
+            self._loss.succeeded()
+
+    def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
+        """Subscribe, and wake everybody at every confirmation of it: the client may reconnect by itself."""
+        client: Any = redis.Redis.from_url(
+            self._url,
+            socket_timeout=HEALTH_SECONDS,
+            socket_connect_timeout=SEND_TIMEOUT,
+            health_check_interval=HEALTH_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        try:
+            pubsub = client.pubsub()
+            pubsub.subscribe(CHANNEL)
+            while not stop.is_set():
+                message = pubsub.get_message(timeout=POLL_SECONDS)
+                if message is None:
+                    continue
+                if message["type"] == "subscribe":
+                    connected()
+                    hub.wake_all()
+                elif message["type"] == "message":
+                    receive(message["data"].decode(), hub)
+        finally:
+            client.close()
+
+
+class PostgresRelay:
+    """NOTIFY in the sender's own connection, LISTEN in one of its own."""
+
+    def __init__(self) -> None:
+        self._loss = Loss("wakeups.notify_failed")
+
+    def send(self, topics: Sequence[str]) -> None:
+        """Notify; inside a transaction PostgreSQL itself holds it back until the commit."""
+        try:
+            with connections["default"].cursor() as cursor:
+                for message in encode(self._loss.cover(topics)):
+                    cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, message])
+        except Exception as error:  # noqa: BLE001  # a wake-up never fails its publisher, whatever the driver raises
+            self._loss.failed(error)
+        else:
+            self._loss.succeeded()
+
+    def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
+        """Listen on a dedicated connection, and ask it for a sign of life when it has been silent."""
+        parameters: dict[str, Any] = connections["default"].get_connection_params()
+        with psycopg.connect(**{**parameters, "autocommit": True}) as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            connected()
+            hub.wake_all()
+            silent = 0.0
+            while not stop.is_set():
+                heard = [notice.payload for notice in connection.notifies(timeout=POLL_SECONDS, stop_after=1)]
+                for message in heard:
+                    receive(message, hub)
+                silent = 0.0 if heard else silent + POLL_SECONDS
+                if silent >= HEALTH_SECONDS:
+                    connection.execute("SELECT 1")
+                    silent = 0.0
+
+
+class SQLiteRelay:
+    """Nothing is sent: the file itself tells that somebody has committed. Asked once a second, while somebody waits."""
+
+    def send(self, topics: Sequence[str]) -> None:
+        """The commit has already said it."""
+
+    def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
+        """Wake everybody when another connection has committed. Says neither who nor what."""
+        with closing(_open(str(connections["default"].settings_dict["NAME"]))) as connection:
+            connected()
+            seen = None
+            while not stop.is_set():
+                if not hub.wait_for_someone(POLL_SECONDS):
+                    continue
+                version = connection.execute("PRAGMA data_version").fetchone()
+                if version != seen:
+                    seen = version
+                    hub.wake_all()
+                stop.wait(POLL_SECONDS)
+
+
+def _open(path: str) -> sqlite3.Connection:
+    # mode=rw: watching never creates the database.
+    uri = path if path.startswith("file:") else f"file:{quote(path)}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=1)
