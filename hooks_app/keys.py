@@ -1,0 +1,100 @@
+"""Runtime keys: the only writer of :class:`hooks_app.models.RuntimeKey`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from hooks_app.models import Agent, RuntimeKey
+from hooks_app.models.keys import KEY_PREFIX, KEY_SCOPES, default_scopes
+from portal import audit
+from portal.lib import clock, crypto
+from portal.lib.problems import FieldError, invalid
+from portal.models import Organization, User
+
+
+def issue(
+    *,
+    organization: Organization,
+    agent: Agent | None = None,
+    scopes: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    label: str = "",
+    created_by: User | None = None,
+    actor: audit.Actor,
+) -> tuple[RuntimeKey, str]:
+    """Make a key and return it with its plain text, which nobody sees again. Without ``scopes``: all but ``eval``.
+
+    Raises ``Problem`` 400 for an unknown scope, an end that is over, or another organization's agent.
+    """
+    wanted = default_scopes() if scopes is None else list(dict.fromkeys(scopes))
+    unknown = [scope for scope in wanted if scope not in KEY_SCOPES]
+    if unknown or not wanted:
+        named = f"there is no scope {unknown[0]!r}; " if unknown else ""
+        raise invalid(FieldError("scopes", "invalid", f"{named}use some of {', '.join(KEY_SCOPES)}"))
+    if expires_at is not None and expires_at <= clock.now():
+        raise invalid(
+            FieldError("expires_at", "invalid", "the time is over; name a later one, or leave it out")
+        )
+    if agent is not None and agent.organization_id != organization.pk:
+        raise invalid(FieldError("agent", "invalid", f"{agent.slug} belongs to another organization"))
+    plain, digest = crypto.new_bearer(KEY_PREFIX)
+    with transaction.atomic():
+        key = RuntimeKey.objects.create(
+            organization=organization,
+            agent=agent,
+            label=label,
+            digest=digest,
+            scopes=wanted,
+            created_by=created_by,
+            expires_at=expires_at,
+        )
+        _record(key, "key.issued", actor)
+    return key, plain
+
+
+def authenticate(plain: str) -> RuntimeKey | None:
+    """The key behind ``plain``, with its organization and agent; ``None`` if it is unknown, revoked, expired, or its
+    maker's account is inactive. Notes the minute of its use."""
+    if not plain.startswith(KEY_PREFIX):
+        return None
+    key = (
+        RuntimeKey.objects.select_related("organization", "agent", "created_by")
+        .filter(digest=crypto.bearer_digest(plain), revoked_at__isnull=True)
+        .first()
+    )
+    now = clock.now()
+    if key is None or (key.expires_at is not None and key.expires_at <= now):
+        return None
+    if key.created_by is not None and not key.created_by.is_active:
+        return None
+    minute = now.replace(second=0, microsecond=0)
+    if key.last_used_at != minute:
+        RuntimeKey.objects.filter(pk=key.pk).update(last_used_at=minute)
+        key.last_used_at = minute
+    return key
+
+
+def revoke(key: RuntimeKey, *, actor: audit.Actor) -> None:
+    """Make the key worthless at once. A second time changes nothing."""
+    with transaction.atomic():
+        now = clock.now()
+        if RuntimeKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=now):
+            key.revoked_at = now
+            _record(key, "key.revoked", actor)
+
+
+def _record(key: RuntimeKey, action: str, actor: audit.Actor) -> None:
+    audit.append(
+        organization=key.organization,
+        actor=actor,
+        action=action,
+        kind="runtime_key",
+        id=key.pk,
+        name=key.label or (key.agent.slug if key.agent else key.organization.slug),
+        data={
+            "agent": key.agent.slug if key.agent else None,
+            "scopes": key.scopes,
+            "expires_at": clock.rfc3339(key.expires_at),
+        },
+    )

@@ -1,0 +1,39 @@
+"""``build_registry``: what an agent's runtimes are served, or every reason why they are served nothing."""
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from hookgate.manifest import SURFACES
+
+from hooks_app import publishing, registry
+from hooks_app.management import arguments
+from portal import audit
+from portal.lib.problems import Problem
+
+
+class Command(BaseCommand):
+    """Print the manifest as JSON on stdout; the reasons go to stderr as ``PATH: MESSAGE [CODE]``, exit code 1."""
+
+    help = "Print an agent's registry, or every reason why it can't be built."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("agent", metavar="ORG/AGENT")
+        parser.add_argument("--surface", default="chat", choices=SURFACES)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        agent = arguments.find_agent(options["agent"])
+        try:
+            served = registry.serve(agent, options["surface"], actor=audit.SHELL)
+        except Problem as problem:
+            for error in problem.errors:
+                self.stderr.write(f"{error.path}: {error.message} [{error.code}]")
+            count = len(problem.errors)
+            reasons = "1 reason" if count == 1 else f"{count} reasons"
+            raise CommandError(f"The registry of {options['agent']} can't be built: {reasons}.") from problem
+        self.stdout.write(json.dumps(json.loads(served.body), indent=2, ensure_ascii=False))
+        if publishing.is_dirty(agent):
+            self.stderr.write(
+                f"{options['agent']} has a draft that is not published; this is what is published."
+            )

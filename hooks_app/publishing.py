@@ -1,0 +1,198 @@
+"""Drafts and publications of agents: the only writer of :class:`hooks_app.models.Publication`.
+
+A publication is the whole draft, copied; what runtimes are served is built from the newest one. A rollback publishes
+the content of an earlier revision again; the draft stays what it was.
+"""
+
+import json
+from typing import Any
+
+from django.db import transaction
+from hookgate.events import HookEvent
+
+from hooks_app.models import Agent, AgentTool, Declaration, Publication, RegistryHead, RegistryRevision
+from portal import audit, wakeups
+from portal.lib import clock
+from portal.lib.problems import not_found
+from portal.models import User
+
+_EVENT_ORDER = {event.value: index for index, event in enumerate(HookEvent)}
+_SETTINGS = (
+    "confirmation_mode", "require_confirmation_for_all", "approval_policy", "unlisted_tools", "may_delegate_to",
+    "max_pending", "barrier", "revalidate_after_seconds", "max_stale_seconds",
+)  # fmt: skip
+
+
+def draft(agent: Agent) -> dict[str, Any]:
+    """The draft as JSON: settings, ``approval_channels`` and ``fallback_channels`` (slugs), ``tools``, ``class_hooks``,
+    ``events``. Lists are in declared order, events in the order of the hook points."""
+    content: dict[str, Any] = {name: getattr(agent, name) for name in _SETTINGS}
+    content["approval_policy"] = agent.approval_policy or None
+    content["approval_channels"] = _slugs(agent.approval_channel_rows)
+    content["fallback_channels"] = _slugs(agent.fallback_channel_rows)
+    content["tools"] = [_tool(tool) for tool in agent.tools.order_by("position", "name")]
+    declarations = sorted(agent.declarations.all(), key=_place)
+    content["class_hooks"] = [
+        _class_hook(row) for row in declarations if row.source == Declaration.Source.CLASS_HOOKS
+    ]
+    content["events"] = _events([row for row in declarations if row.source == Declaration.Source.EVENTS])
+    return content
+
+
+def _slugs(rows: Any) -> list[str]:
+    return list(rows.order_by("position", "channel__slug").values_list("channel__slug", flat=True))
+
+
+def _place(row: Declaration) -> tuple[int, str, str]:
+    """Where a declaration stands. Content settles equal positions: ids differ between databases."""
+    content = {name: value for name, value in _common(row).items() if name != "id"}
+    rest = [row.event, row.group_index, row.matcher, row.handler, row.params, content]
+    return row.position, row.name, json.dumps(rest, sort_keys=True)
+
+
+def _tool(tool: AgentTool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "writes": tool.writes,
+        "requires_confirmation": tool.requires_confirmation,
+        "policy": tool.policy or None,
+        "redact": tool.redact,
+        "schema": tool.schema,
+    }
+
+
+def _common(row: Declaration) -> dict[str, Any]:
+    return {
+        "id": str(row.pk),
+        "tool_filter": row.tool_filter or None,
+        "when": row.when or None,
+        "priority": row.priority,
+        "on_error": row.on_error or None,
+        "timeout_seconds": row.timeout_seconds,
+        "enabled": row.enabled,
+        "mode": row.mode,
+    }
+
+
+def _class_hook(row: Declaration) -> dict[str, Any]:
+    return {**_common(row), "name": row.name, "params": row.params}
+
+
+def _events(rows: list[Declaration]) -> list[dict[str, Any]]:
+    """Handlers with the place they have in the hooks.json shape; groups are numbered anew, so that gaps don't show."""
+    rows = sorted(
+        rows, key=lambda row: (_EVENT_ORDER.get(row.event, len(_EVENT_ORDER)), row.event, row.group_index)
+    )
+    content: list[dict[str, Any]] = []
+    before: Declaration | None = None
+    group = index = 0
+    for row in rows:
+        if before is None or row.event != before.event:
+            group = index = 0
+        elif row.group_index != before.group_index:
+            group, index = group + 1, 0
+        else:
+            index += 1
+        content.append(
+            {
+                **_common(row),
+                "event": row.event,
+                "group": group,
+                "index": index,
+                "matcher": row.matcher,
+                "handler": row.handler,
+            }
+        )
+        before = row
+    return content
+
+
+def is_dirty(agent: Agent) -> bool:
+    """Whether the draft differs from what is published; rows that were written again with other ids don't count."""
+    head = RegistryHead.objects.filter(agent=agent).select_related("publication").first()
+    return head is None or _without_ids(draft(agent)) != _without_ids(head.publication.content)
+
+
+def _without_ids(content: dict[str, Any]) -> dict[str, Any]:
+    stripped = dict(content)
+    for key in ("class_hooks", "events"):
+        stripped[key] = [
+            {name: value for name, value in item.items() if name != "id"} for item in content[key]
+        ]
+    return stripped
+
+
+def publish(*, agent: Agent, actor: audit.Actor, user: User | None = None, comment: str = "") -> Publication:
+    """Make the draft what holds, at once. An unchanged draft is not published again: its publication is returned.
+
+    A draft that can't be built is published too, and the agent is refused its registry until that is repaired.
+    """
+    with transaction.atomic():
+        # One publication at a time, so that two of them can't mix their drafts. NO KEY: the builder, which holds the
+        # head's lock, refers to the agent.
+        locked = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
+        head = RegistryHead.objects.filter(agent=locked).select_related("publication").first()
+        content = draft(locked)
+        if head is not None and _without_ids(content) == _without_ids(head.publication.content):
+            return head.publication
+        return _publish(
+            locked, content, actor=actor, user=user, comment=comment, action="agent.published", data={}
+        )
+
+
+def rollback(
+    *, agent: Agent, number: int, actor: audit.Actor, user: User | None = None, comment: str = ""
+) -> Publication:
+    """Publish again what revision ``number`` was built from. Shared objects keep their present state.
+
+    Raises :class:`portal.lib.problems.Problem` 404 when the agent has no such revision.
+    """
+    with transaction.atomic():
+        locked = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
+        revision = (
+            RegistryRevision.objects.filter(agent=locked, number=number).select_related("publication").first()
+        )
+        if revision is None:
+            raise not_found()
+        return _publish(
+            locked,
+            revision.publication.content,
+            actor=actor,
+            user=user,
+            comment=comment or f"Rollback to revision {number}",
+            action="agent.rolled_back",
+            data={"revision": number},
+        )
+
+
+def _publish(
+    agent: Agent,
+    content: dict[str, Any],
+    *,
+    actor: audit.Actor,
+    user: User | None,
+    comment: str,
+    action: str,
+    data: dict[str, Any],
+) -> Publication:
+    publication = Publication.objects.create(
+        agent=agent,
+        content=content,
+        author=user,
+        author_name=actor.name[:200],
+        comment=comment[:500],
+        created_at=clock.now(),
+    )
+    RegistryHead.objects.update_or_create(agent=agent, defaults={"publication": publication})
+    audit.append(
+        organization=agent.organization,
+        actor=actor,
+        action=action,
+        kind="agent",
+        id=agent.pk,
+        name=agent.slug,
+        data={**data, "comment": publication.comment, "publication": str(publication.pk)},
+    )
+    wakeups.publish_on_commit(f"agent:{agent.pk}")
+    return publication

@@ -1,0 +1,250 @@
+"""The registry: what each agent's runtimes are served. The only writer of revisions, heads and runtime instances.
+
+A head is out of date when its agent was published again, or when the organization's ``inputs_version`` has moved on.
+It is built when somebody asks next: one at a time per agent (its row is locked), everybody else waits for that one.
+The ``ETag`` is computed from one indexed read. A release that builds differently from the one before must raise every
+``inputs_version`` in a migration.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from hookgate import canonical
+
+from hooks_app import halting, manifests, registry_inputs
+from hooks_app.manifests import Governance
+from hooks_app.models import Agent, RegistryHead, RegistryRevision, RuntimeInstance
+from portal import audit, wakeups
+from portal.lib import clock
+from portal.lib.problems import FieldError, Problem, invalid
+from portal.models import Organization
+
+log = structlog.get_logger(__name__)
+
+# Part of every ETag: raise it when the body of an unchanged revision would be written differently.
+BODY_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Served:
+    """An answer of the registry endpoint: canonical JSON, its strong ETag with the quotes, what it is."""
+
+    body: bytes
+    etag: str
+    revision: int
+    digest: str
+
+
+def inputs_changed(organization: Organization) -> None:
+    """Every agent's registry is built anew at its next read.
+
+    Call it in the transaction that changed what agents share: connectors, policies, channels, groups, the list of
+    agents, the organization's slug, policy or freshness.
+    """
+    Organization.objects.filter(pk=organization.pk).update(inputs_version=F("inputs_version") + 1)
+    wakeups.publish_on_commit(f"organization:{organization.pk}")
+
+
+def head(agent: Agent) -> RegistryHead:
+    """The agent's head, built if it was out of date: see its ``revision`` and ``errors``.
+
+    Raises ``Problem`` 422 when the agent was never published.
+    """
+    found = _read(agent.pk)
+    if found is not None and not _is_current(found):
+        _build(agent.pk)
+        found = _read(agent.pk)
+    if found is None:
+        raise _unbuildable(
+            FieldError(
+                "agent", "not_published", f"{agent.slug} was never published; publish it or apply its file"
+            )
+        )
+    return found
+
+
+def serve(agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM) -> Served:
+    """What a runtime of ``agent`` gets on ``surface``. Whether it may ask for ``eval`` is the caller's to judge.
+
+    Serving ``eval`` is audited: nothing is asked there. Raises ``Problem`` 400 for an unknown surface, 422
+    ``registry_unbuildable`` with every reason.
+    """
+    now = _servable(agent, surface)
+    revision = RegistryRevision.objects.get(pk=now.revision_id)
+    state = halting.state(now.agent, now.agent.organization)
+    document = manifests.document(revision.manifest, surface=surface, state=state)
+    if surface == "eval":
+        _record_bypass(now.agent, actor)
+    return Served(
+        canonical.canonicalize(document), _etag(now, surface, state), revision.number, document["digest"]
+    )
+
+
+def etag(agent: Agent, surface: str) -> str:
+    """The ETag, quotes included, that :func:`serve` would answer with: one read while nothing has changed.
+
+    Raises what :func:`serve` raises.
+    """
+    now = _servable(agent, surface)
+    return _etag(now, surface, halting.state(now.agent, now.agent.organization))
+
+
+def state(agent: Agent) -> dict[str, Any]:
+    """The switches as they are now: ``{"read_only", "halted", "reason", "until"}``."""
+    row = Agent.objects.select_related("organization").get(pk=agent.pk)
+    return halting.state(row, row.organization)
+
+
+def published(agent: Agent) -> Governance:
+    """What governs a confirmation request of ``agent`` now. Whether the agent is enabled is for the caller to judge.
+
+    Raises ``Problem`` 422 ``registry_unbuildable`` with every reason.
+    """
+    now = head(agent)
+    _refuse(now, switched_off=False)
+    return _governance(now.revision_id)
+
+
+def was_served(agent: Agent, digest: str) -> bool:
+    """Whether ``digest`` is one of the agent's revisions. Nobody is asked on ``eval``, so its digests don't count."""
+    return RegistryRevision.objects.filter(agent=agent, digest=digest).exists()
+
+
+def record_runtime(agent: Agent, name: str, surface: str, revision: int | None) -> None:
+    """A runtime called ``name`` has asked. Kept to the minute: nothing is written while nothing new would be said."""
+    minute = clock.now().replace(second=0, microsecond=0)
+    facts = {"surface": surface, "revision": revision, "last_seen_at": minute}
+    row = RuntimeInstance.objects.filter(agent=agent, name=name).values(*facts).first()
+    if row == facts:
+        return
+    if row is None:
+        _, created = RuntimeInstance.objects.get_or_create(agent=agent, name=name, defaults=facts)
+        if created:
+            return
+    RuntimeInstance.objects.filter(agent=agent, name=name).update(**facts)
+
+
+def report_tools(agent: Agent, name: str, tools: list[dict[str, Any]]) -> None:
+    """Keep the tools that a runtime has: ``[{"name", "description", "input_schema"}]``, in place of those before."""
+    minute = clock.now().replace(second=0, microsecond=0)
+    RuntimeInstance.objects.update_or_create(
+        agent=agent, name=name, defaults={"tools": tools, "last_seen_at": minute}
+    )
+
+
+def _read(agent_id: UUID) -> RegistryHead | None:
+    return (
+        RegistryHead.objects.select_related("agent__organization", "revision")
+        .defer("revision__manifest")
+        .filter(agent_id=agent_id)
+        .first()
+    )
+
+
+def _is_current(head: RegistryHead) -> bool:
+    return (
+        head.built_publication_id == head.publication_id
+        and head.built_inputs_version == head.agent.organization.inputs_version
+    )
+
+
+def _servable(agent: Agent, surface: str) -> RegistryHead:
+    wrong = manifests.check_surface(surface)
+    if wrong is not None:
+        raise invalid(wrong)
+    now = head(agent)
+    _refuse(now, switched_off=True)
+    return now
+
+
+def _refuse(head: RegistryHead, *, switched_off: bool) -> None:
+    errors = [FieldError(**error) for error in head.errors]
+    if head.agent.protected:
+        errors.append(
+            FieldError("protected", "not_available", "this release has no second publisher yet; use false")
+        )
+    if switched_off and not head.agent.enabled:
+        errors.append(FieldError("enabled", "agent_disabled", f"{head.agent.slug} is switched off"))
+    if errors or head.revision_id is None:
+        raise _unbuildable(*errors)
+
+
+def _unbuildable(*errors: FieldError) -> Problem:
+    detail = "; ".join(f"{error.path}: {error.message}" for error in errors)
+    return Problem(422, "registry_unbuildable", f"The registry can't be built: {detail}", errors=errors)
+
+
+def _etag(head: RegistryHead, surface: str, state: dict[str, Any]) -> str:
+    # A revision never changes, so it stands for everything else in the body.
+    parts = [BODY_FORMAT, str(head.revision_id), surface, state]
+    return f'"{hashlib.sha256(canonical.canonicalize(parts)).hexdigest()[:32]}"'
+
+
+def _record_bypass(agent: Agent, actor: audit.Actor) -> None:
+    log.warning(
+        "registry_bypass_served", agent=agent.slug, organization=agent.organization.slug, actor=actor.name
+    )
+    audit.append(
+        organization=agent.organization,
+        actor=actor,
+        action="registry.bypass_served",
+        kind="agent",
+        id=agent.pk,
+        name=agent.slug,
+    )
+
+
+@lru_cache(maxsize=256)
+def _governance(revision_id: UUID) -> Governance:
+    # Revisions never change, so neither does what was read from one.
+    return manifests.govern(RegistryRevision.objects.values_list("manifest", flat=True).get(pk=revision_id))
+
+
+def _build(agent_id: UUID) -> None:
+    with transaction.atomic():
+        now = RegistryHead.objects.select_for_update(no_key=True).get(agent_id=agent_id)
+        publication = now.publication
+        current = Organization.objects.values_list("inputs_version", flat=True).get(agents=agent_id)
+        if now.built_publication_id == publication.pk and now.built_inputs_version == current:
+            return  # somebody else built it while this one waited for the row
+        version, inputs = registry_inputs.read(agent_id, publication.content)
+        built = manifests.build(inputs)
+        if built.manifest is not None:
+            now.revision = _revise(now, built)
+        now.errors = [error.to_json() for error in built.errors]
+        now.built_publication = publication
+        now.built_inputs_version = version
+        now.save()
+    log.info("registry_built", agent=inputs.agent, organization=inputs.organization, errors=len(built.errors))
+
+
+def _revise(head: RegistryHead, built: manifests.Built) -> RegistryRevision:
+    """The revision that holds ``built``: the present one if nothing has changed, else a new one."""
+    if built.manifest is None:
+        raise ValueError("only a manifest makes a revision")
+    if head.revision is not None and head.revision.digest == built.digest:
+        return head.revision
+    newest = (
+        RegistryRevision.objects.filter(agent_id=head.agent_id)
+        .order_by("-number")
+        .values_list("number", flat=True)
+        .first()
+    )
+    number = (newest or 0) + 1
+    by_publication = head.built_publication_id != head.publication_id
+    return RegistryRevision.objects.create(
+        agent_id=head.agent_id,
+        number=number,
+        digest=built.digest,
+        manifest={**built.manifest, "revision": number},
+        publication=head.publication,
+        author_name=head.publication.author_name if by_publication else "",
+        comment=head.publication.comment if by_publication else "Something that agents share has changed",
+        created_at=clock.now(),
+    )

@@ -1,0 +1,31 @@
+"""``rotate_keys``: encrypts every secret with the first encryption key."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from portal import rotation
+
+SHOWN = 20
+
+
+class Command(BaseCommand):
+    """Put the new key in front of ``HOOKGATE_ENCRYPTION_KEYS``, run this, then take the old one away."""
+
+    help = "Encrypt every secret with the first key of HOOKGATE_ENCRYPTION_KEYS."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            counts = rotation.rotate()
+        except rotation.Unreadable as error:
+            for column, key in error.rows[:SHOWN]:
+                self.stderr.write(f"{column} of {key}: no key of HOOKGATE_ENCRYPTION_KEYS can read it")
+            if len(error.rows) > SHOWN:
+                self.stderr.write(f"… and {len(error.rows) - SHOWN} more")
+            raise CommandError(
+                f"{len(error.rows)} secrets can't be read; nothing has changed. "
+                "Put the key that they were encrypted with back into HOOKGATE_ENCRYPTION_KEYS, behind the first."
+            ) from error
+        for column, count in counts.items():
+            self.stdout.write(f"{column}: {count}")
+        self.stdout.write(f"{sum(counts.values())} secrets are encrypted with the first key.")
