@@ -10,3 +10,11 @@ class HooksConfig(AppConfig):
     name = "hooks_app"
     verbose_name = _("Governance")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer for the taps on approval cards."""
+        from channels_app import topics
+        from hooks_app.approvals_topic import ApprovalsTopic
+        from hooks_app.confirmations.rows import TOPIC_PREFIX
+
+        topics.register(TOPIC_PREFIX, ApprovalsTopic())

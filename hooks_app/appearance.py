@@ -1,0 +1,27 @@
+"""What anybody may see of a request, whichever way it is shown."""
+
+from typing import Any
+
+from django.conf import settings
+from hookgate import redaction
+
+from hooks_app.models import ConfirmationRequest
+from portal.lib import clock
+
+
+def status_now(request: ConfirmationRequest) -> str:
+    """The status that holds now: a pending row past its deadline reads as ``expired`` before anything has swept it."""
+    status = ConfirmationRequest.Status
+    if request.status == status.PENDING and request.expires_at <= clock.now():
+        return str(status.EXPIRED)
+    return str(request.status)
+
+
+def redacted(request: ConfirmationRequest, args: Any) -> Any:
+    """``args`` without the values at the paths that were frozen with the request."""
+    return redaction.redact(args, request.redact)
+
+
+def url(request: ConfirmationRequest) -> str:
+    """The page where a signed-in person sees the whole request."""
+    return f"{settings.BASE_URL}/inbox/{request.pk}/"

@@ -1,0 +1,168 @@
+"""The card of a request: what people in a chat see of it, in the channel's language.
+
+Everything that an agent, a model or a person wrote is data: control and bidirectional characters are shown as escapes,
+and in one-line places line breaks too, so that a value can't pass for another line of the card.
+"""
+
+import json
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from django.utils import translation
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from channels_app.cards import Button, Card, Field, Reason, Tone, visible
+from hooks_app import appearance
+from hooks_app.eligibility import current_stage
+from hooks_app.models import ConfirmationRequest, Decision
+from hooks_app.models.policies import Scope
+
+# What a card's reason field takes; longer ones fit in the inbox.
+MAX_REASON = 500
+
+_TITLES: dict[str, tuple[Promise, Tone]] = {
+    "pending": (gettext_lazy("Approval needed"), Tone.PENDING),
+    "approved": (gettext_lazy("Approved"), Tone.APPROVED),
+    "rejected": (gettext_lazy("Rejected"), Tone.REJECTED),
+    "expired": (gettext_lazy("Expired: nobody decided in time"), Tone.ENDED),
+    "cancelled": (gettext_lazy("Cancelled by the agent"), Tone.ENDED),
+    "undeliverable": (gettext_lazy("Not delivered"), Tone.ENDED),
+}
+
+_WHO: dict[str, Promise] = {
+    Scope.INITIATOR: gettext_lazy("the initiator"),
+    Scope.AGENT_OWNER: gettext_lazy("the agent's owner"),
+    Scope.ORG_MEMBERS: gettext_lazy("any member of the organization"),
+    Scope.APPROVERS: gettext_lazy("approvers and admins"),
+    Scope.GROUP: gettext_lazy("the group %(group)s"),
+    Scope.CHANNEL_MEMBERS: gettext_lazy("anybody in this chat"),
+}
+
+
+def build(request: ConfirmationRequest, *, language: str) -> Card:
+    """The card of ``request`` as it stands now. Only a pending one has buttons.
+
+    Approve needs the whole body: an adapter that can't show all arguments takes it away.
+    """
+    with translation.override(language):
+        status = appearance.status_now(request)
+        title, tone = _TITLES[status]
+        votes = list(request.decisions.select_related("user"))
+        pending = status == ConfirmationRequest.Status.PENDING
+        return Card(
+            title=str(title),
+            tone=tone,
+            summary=_sentence(request, status, votes),
+            fields=(*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes)),
+            body_label=_("Arguments"),
+            body=arguments(request),
+            cut_notice=_("… The arguments are too long for this card. Open the full request to approve it."),
+            buttons=_buttons() if pending else (),
+            reason=_reason(request) if pending else None,
+            link_label=_("Open the full request"),
+            link_url=appearance.url(request),
+        )
+
+
+def arguments(request: ConfirmationRequest) -> str:
+    """The redacted arguments as indented JSON that hides nothing else from a reader."""
+    shown = request.args if request.approved_args is None else request.approved_args
+    return visible(json.dumps(appearance.redacted(request, shown), ensure_ascii=False, indent=2))
+
+
+def name_of(decision: Decision) -> str:
+    """How people know whoever decided: the portal user, else the account that tapped."""
+    if decision.user is not None:
+        return line(decision.user.display_name)
+    facts = decision.identity_facts or {}
+    return line(facts.get("name") or facts.get("external_id") or "")
+
+
+def line(text: str) -> str:
+    """Untrusted text for a place that is one line."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def at(request: ConfirmationRequest, moment: datetime) -> str:
+    """A time as the request's organization reads it, its zone named."""
+    zone = request.organization.time_zone
+    return f"{moment.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S} ({zone})"
+
+
+def _sentence(request: ConfirmationRequest, status: str, votes: list[Decision]) -> str:
+    """The portal's own words: what is asked, or how it ended, by whom and when."""
+    names = {"agent": line(request.agent.name or request.agent.slug), "tool": line(request.tool_name)}
+    if status == "pending":
+        return _("%(agent)s wants to run %(tool)s.") % names
+    ended = request.ended_at or request.expires_at
+    deciding = [vote for vote in votes if vote.decision == _DECIDES.get(status)]
+    values = {**names, "who": ", ".join(map(name_of, deciding)), "when": at(request, ended)}
+    if status == "approved":
+        return _("%(tool)s was approved by %(who)s at %(when)s.") % values
+    if status == "rejected":
+        return _("%(tool)s was rejected by %(who)s at %(when)s. It does not run.") % values
+    return _("%(tool)s does not run. The request ended at %(when)s.") % values
+
+
+_DECIDES = {"approved": "approve", "rejected": "reject"}
+
+
+def _facts(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -> tuple[Field, ...]:
+    facts = [
+        Field(_("Tool"), line(request.tool_name)),
+        Field(_("Agent"), line(f"{request.agent.name} ({request.agent.slug})")),
+        Field(_("Organization"), line(request.organization.name)),
+        Field(_("Requested for"), _initiator(request)),
+        Field(_("Conversation"), line(request.conversation_id)),
+    ]
+    if request.summary:
+        facts.append(Field(_("The agent says"), line(request.summary)))
+    if pending:
+        facts.append(Field(_("Decide by"), at(request, request.expires_at)))
+    facts.append(Field(_("Policy"), _policy(request, pending, votes)))
+    return tuple(facts)
+
+
+def _initiator(request: ConfirmationRequest) -> str:
+    facts = request.initiator
+    if not facts:
+        return _("nobody named")
+    more = [text for text in (facts.get("email"), facts["id"]) if text and text != facts.get("name")]
+    name = facts.get("name") or more.pop(0)
+    return line(f"{name} ({', '.join(more)})" if more else name)
+
+
+def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -> str:
+    stage = current_stage(request)
+    who = str(_WHO[stage.scope])
+    if stage.scope == Scope.GROUP:
+        who %= {"group": request.policy["group"]}
+    text = _("%(policy)s: %(who)s") % {"policy": request.policy["slug"], "who": who}
+    if stage.quorum > 1:
+        done = sum(vote.decision == "approve" for vote in votes)
+        counted = _("%(done)d of %(needed)d approvals") if pending else _("%(needed)d approvals needed")
+        text += f" · {counted % {'done': done, 'needed': stage.quorum}}"
+    return text
+
+
+def _vote(request: ConfirmationRequest, vote: Decision) -> Field:
+    label = _("Approved by") if vote.decision == "approve" else _("Rejected by")
+    text = f"{name_of(vote)} · {at(request, vote.at)}"
+    if vote.reason:
+        text += " · " + _("reason: %(reason)s") % {"reason": line(vote.reason)}
+    return Field(label, text)
+
+
+def _buttons() -> tuple[Button, ...]:
+    return (
+        Button("approve", _("Approve"), "primary", needs_whole_body=True),
+        Button("reject", _("Reject"), "danger", with_reason=True),
+    )
+
+
+def _reason(request: ConfirmationRequest) -> Reason:
+    required = bool(request.policy["require_reject_reason"])
+    label = _("Reason, needed to reject") if required else _("Reason for rejecting (optional)")
+    return Reason(label, required=required, max_length=MAX_REASON)

@@ -1,0 +1,178 @@
+"""Deciding: one person's vote, and what it makes of the request."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from hookgate import canonical
+
+from hooks_app import appearance, eligibility
+from hooks_app.confirmations import rows, transitions
+from hooks_app.eligibility import Voter
+from hooks_app.models import ConfirmationRequest, Decision, Stage
+from portal import audit
+from portal.audit import Actor
+from portal.lib import clock
+from portal.lib.problems import FieldError, Problem, invalid
+
+MAX_REASON = 2000
+Status = ConfirmationRequest.Status
+
+
+class _Unchanged(Exception):
+    """The same person has decided the same before; undoes the taking of the row."""
+
+
+def decide(
+    *,
+    request_id: UUID,
+    voter: Voter,
+    decision: str,
+    reason: str | None = None,
+) -> ConfirmationRequest:
+    """Count ``voter``'s ``approve`` or ``reject``, and end the request when the quorum is reached.
+
+    The row is *taken* first (its ``votes`` column, only while it is pending and in time), and everything is judged
+    behind that lock: two last votes at once would otherwise each count the other's as missing. A refusal undoes the
+    taking. Returns the request as it stands; the same decision of the same person again changes nothing.
+
+    Raises :class:`Problem`: 400 ``invalid``, ``reason_required``; 403 ``not_an_approver``, ``self_approval``,
+    ``channel_only``; 404; 409 ``already_voted``, ``already_decided``, ``expired``.
+    """
+    reason = _check(decision, reason)
+    try:
+        with transaction.atomic():
+            return _vote(request_id, voter, decision, reason)
+    except _Unchanged:
+        return rows.load(request_id)
+
+
+def _vote(request_id: UUID, voter: Voter, decision: str, reason: str | None) -> ConfirmationRequest:
+    now = clock.now()
+    taken = ConfirmationRequest.objects.filter(
+        pk=request_id, status=Status.PENDING, expires_at__gt=now
+    ).update(votes=F("votes") + 1)
+    row = rows.load(request_id)
+    stage = eligibility.current_stage(row)
+    _check_earlier(stage, voter, decision)
+    refusal = eligibility.judge(row, stage, voter, decision)
+    if refusal:
+        raise refusal
+    if not taken:
+        raise _closed(row)
+    if decision == "reject" and not reason and row.policy["require_reject_reason"]:
+        raise Problem(
+            400,
+            "reason_required",
+            "The policy wants a reason for a rejection.",
+            errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
+        )
+    _record(row, stage, voter, decision, reason, now)
+    _conclude(row, stage, voter, decision, reason)
+    return row
+
+
+def _check_earlier(stage: Stage, voter: Voter, decision: str) -> None:
+    earlier = Decision.objects.filter(stage=stage, voter__in=voter.keys()).first()
+    if earlier is None:
+        return
+    if earlier.decision == decision:
+        raise _Unchanged
+    raise Problem(409, "already_voted", f"You have decided already: {earlier.decision}. A decision stands.")
+
+
+def _record(
+    row: ConfirmationRequest, stage: Stage, voter: Voter, decision: str, reason: str | None, now: datetime
+) -> None:
+    account = voter.account
+    Decision.objects.create(
+        request=row,
+        stage=stage,
+        decision=decision,
+        user=voter.user,
+        user_name=voter.user.username if voter.user else "",
+        identity=account.identity if account else None,
+        identity_facts={
+            "channel": account.channel.slug,
+            "external_id": account.external_id,
+            "name": _account_name(voter),
+        }
+        if account
+        else None,
+        voter=voter.keys()[0],
+        reason=reason,
+        at=now,
+    )
+    transitions.record(
+        row,
+        "decision.recorded",
+        actor=_actor(voter),
+        data={
+            "decision": decision,
+            "stage": stage.number,
+            "channel": account.channel.slug if account else None,
+            "account": account.external_id if account else None,
+            "reason": reason,
+        },
+    )
+
+
+def _conclude(
+    row: ConfirmationRequest, stage: Stage, voter: Voter, decision: str, reason: str | None
+) -> None:
+    """End the request when this vote reaches its quorum; else show the new count."""
+    needed = stage.quorum if decision == "approve" else stage.reject_quorum
+    counted = stage.decisions.filter(decision=decision).count()
+    if counted < needed:
+        transitions.replace_cards(row)
+        rows.wake(row)
+        return
+    approved = decision == "approve"
+    ended = transitions.end(
+        row,
+        Status.APPROVED if approved else Status.REJECTED,
+        now=clock.now(),
+        actor=_actor(voter),
+        reason=None if approved else reason,
+        data={"votes": counted, "quorum": needed},
+    )
+    if not ended:
+        # The deadline passed while the vote was being counted; nothing of it stays.
+        raise _closed(row)
+
+
+def _closed(row: ConfirmationRequest) -> Problem:
+    status = appearance.status_now(row)
+    if status in (Status.EXPIRED, Status.PENDING):
+        return Problem(409, "expired", "The deadline has passed; nobody's decision counts any more.")
+    return Problem(409, "already_decided", f"The request has ended: {status}.")
+
+
+def _check(decision: str, reason: str | None) -> str | None:
+    if decision not in ("approve", "reject"):
+        raise invalid(FieldError("decision", "invalid", "Send approve or reject."))
+    if reason is None:
+        return None
+    if not isinstance(reason, str) or len(reason) > MAX_REASON:
+        raise invalid(FieldError("reason", "invalid", f"Send a text of at most {MAX_REASON} characters."))
+    try:
+        canonical.check(reason)
+    except canonical.NotCanonical as error:
+        raise invalid(FieldError("reason", "invalid", f"The text {error.message}.")) from error
+    return reason.strip() or None
+
+
+def _account_name(voter: Voter) -> str:
+    account = voter.account
+    if account is None:
+        return ""
+    bound = account.identity.name if account.identity else ""
+    return (account.name or bound)[:200]
+
+
+def _actor(voter: Voter) -> Actor:
+    if voter.user is not None:
+        return audit.person(voter.user)
+    assert voter.account is not None
+    return Actor("identity", voter.account.external_id, _account_name(voter))

@@ -1,0 +1,121 @@
+"""What a runtime asks for: the bounded, canonical content of ``POST /confirmations``."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hookgate import canonical
+
+from portal.lib.problems import FieldError, Problem, invalid
+
+MAX_ARGS_BYTES = 256 * 1024
+MAX_SUMMARY = 2000
+# What the columns hold, by field.
+_LIMITS = {
+    "conversation_id": 200,
+    "tool_call_id": 200,
+    "tool_name": 200,
+    "hook": 100,
+    "registry_digest": 80,
+    "summary": MAX_SUMMARY,
+    "initiator.id": 200,
+    "initiator.name": 200,
+    "initiator.email": 254,
+    "channel": 64,
+    "policy": 64,
+}
+_OPTIONAL = {"summary", "channel", "policy", "initiator.name", "initiator.email"}
+
+
+@dataclass(frozen=True)
+class Initiator:
+    """The end user for whom the agent acts, as the runtime names it."""
+
+    id: str
+    name: str | None = None
+    email: str | None = None
+
+    def to_json(self) -> dict[str, str | None]:
+        """The resource's ``initiator``."""
+        return {"id": self.id, "name": self.name, "email": self.email}
+
+
+@dataclass(frozen=True)
+class NewRequest:
+    """One suspended tool call as it arrives. ``parent`` is the request of the call that delegated."""
+
+    conversation_id: str
+    tool_call_id: str
+    tool_name: str
+    tool_args: dict[str, Any]
+    registry_digest: str
+    hook: str = "approval_gate"
+    initiator: Initiator | None = None
+    summary: str | None = None
+    timeout_seconds: int | None = None
+    channel: str | None = None
+    policy: str | None = None
+    parent: UUID | None = None
+
+    def initiator_json(self) -> dict[str, str | None] | None:
+        """The initiator as it is stored and compared."""
+        return self.initiator.to_json() if self.initiator else None
+
+
+def check(request: NewRequest) -> str:
+    """Refuse what is out of bounds; return the digest of the arguments.
+
+    Raises 400 ``invalid`` with every field at fault, 400 ``args_not_canonical`` with the path, 413 ``too_large``.
+    """
+    errors = [error for path, value in _texts(request) if (error := _text_error(path, value))]
+    timeout = request.timeout_seconds
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1):
+        errors.append(FieldError("timeout_seconds", "invalid", "Send a whole number of seconds from 1."))
+    if not isinstance(request.tool_args, dict):
+        errors.append(FieldError("tool_args", "invalid", "Send an object: the arguments by name."))
+    if errors:
+        raise invalid(*errors)
+    return _args_digest(request.tool_args)
+
+
+def _args_digest(args: dict[str, Any]) -> str:
+    try:
+        canonical.check(args, path="tool_args")
+    except canonical.NotCanonical as error:
+        raise Problem(
+            400,
+            "args_not_canonical",
+            f"{error.path}: {error.message}",
+            errors=[FieldError(error.path, "args_not_canonical", error.message)],
+        ) from error
+    size = len(canonical.canonicalize(args))
+    if size > MAX_ARGS_BYTES:
+        raise Problem(
+            413,
+            "too_large",
+            f"tool_args: {size} bytes of canonical JSON; at most {MAX_ARGS_BYTES} are taken.",
+        )
+    return canonical.digest(args)
+
+
+def _texts(request: NewRequest) -> list[tuple[str, Any]]:
+    texts = [(path, getattr(request, path)) for path in _LIMITS if "." not in path]
+    if request.initiator:
+        texts += [(f"initiator.{key}", value) for key, value in request.initiator.to_json().items()]
+    return texts
+
+
+def _text_error(path: str, value: Any) -> FieldError | None:
+    if value is None and path in _OPTIONAL:
+        return None
+    if not isinstance(value, str):
+        return FieldError(path, "invalid", "Send a string.")
+    if not value and path not in _OPTIONAL:
+        return FieldError(path, "required", "Send a text that is not empty.")
+    if len(value) > _LIMITS[path]:
+        return FieldError(path, "too_long", f"Send at most {_LIMITS[path]} characters.")
+    try:
+        canonical.check(value)
+    except canonical.NotCanonical as error:
+        return FieldError(path, "invalid", f"The text {error.message}.")
+    return None

@@ -1,0 +1,78 @@
+"""The confirmation as the API shows it (contract 4.1)."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from channels_app import deliveries
+from hooks_app import appearance
+from hooks_app.confirmations import rows
+from hooks_app.models import ConfirmationRequest, Decision
+from portal.lib import clock
+
+
+def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
+    """``queryset`` with what :func:`represent` reads of each row."""
+    return queryset.select_related("agent", "organization").prefetch_related("decisions__user", "stages")
+
+
+def represent(request: ConfirmationRequest) -> dict[str, Any]:
+    """The resource, arguments redacted by the paths that were frozen with it, and the page's ``url`` in addition."""
+    status = appearance.status_now(request)
+    expired_unswept = status != request.status
+    return {
+        "id": str(request.pk),
+        "status": status,
+        "agent": request.agent.slug,
+        "conversation_id": request.conversation_id,
+        "tool_call_id": request.tool_call_id,
+        "tool_name": request.tool_name,
+        "tool_args": appearance.redacted(request, request.args),
+        "requested_digest": request.requested_digest,
+        "args_digest": request.args_digest,
+        "approved_args": _approved_args(request),
+        "hook": request.hook,
+        "initiator": request.initiator,
+        "summary": request.summary,
+        "mode": request.mode,
+        "policy": {key: request.policy[key] for key in ("slug", "scope", "quorum")},
+        "stage": None,
+        "decisions": [_decision(decision) for decision in request.decisions.all()],
+        "created_at": clock.rfc3339(request.created_at),
+        "expires_at": clock.rfc3339(request.expires_at),
+        "ended_at": clock.rfc3339(request.expires_at if expired_unswept else request.ended_at),
+        "reason": request.reason,
+        "refused_by": request.refused_by,
+        "grant": str(request.grant) if request.grant else None,
+        "start_by": clock.rfc3339(request.start_by),
+        "consumed_at": clock.rfc3339(request.consumed_at),
+        "outcome": _outcome(request),
+        "deliveries": deliveries.represent(rows.topic(request.pk)),
+        "url": appearance.url(request),
+    }
+
+
+def _approved_args(request: ConfirmationRequest) -> Any:
+    if request.approved_args is None:
+        return None
+    return appearance.redacted(request, request.approved_args)
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "decision": decision.decision,
+        "user": decision.user.username if decision.user else None,
+        "identity": decision.identity_facts,
+        "reason": decision.reason,
+        "at": clock.rfc3339(decision.at),
+    }
+
+
+def _outcome(request: ConfirmationRequest) -> dict[str, Any] | None:
+    if request.outcome is None:
+        return None
+    return {
+        "status": request.outcome,
+        "detail": request.outcome_detail,
+        "at": clock.rfc3339(request.outcome_at),
+    }

@@ -1,0 +1,68 @@
+"""The one way in which a request leaves ``pending``."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from channels_app import deliveries
+from hooks_app import approval_cards
+from hooks_app.confirmations import rows
+from hooks_app.models import ConfirmationRequest
+from portal import audit
+from portal.audit import Actor
+
+Status = ConfirmationRequest.Status
+
+
+def end(
+    row: ConfirmationRequest,
+    status: Status,
+    *,
+    now: datetime,
+    actor: Actor,
+    reason: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> bool:
+    """Move a pending request to ``status``; say whether this call was the one that did.
+
+    One conditional UPDATE decides who wins: ``expired`` needs the deadline behind it, everything else before it. Call
+    it inside a transaction: stage, audit, cards and wake-ups are part of it. ``row`` is brought up to date.
+    """
+    on_time = Q(expires_at__lte=now) if status == Status.EXPIRED else Q(expires_at__gt=now)
+    changes: dict[str, Any] = {"status": status, "ended_at": now, "reason": reason}
+    if status == Status.APPROVED:
+        changes["start_by"] = now + timedelta(seconds=row.policy["start_by_seconds"])
+    won = ConfirmationRequest.objects.filter(on_time, pk=row.pk, status=Status.PENDING).update(**changes)
+    if not won:
+        return False
+    for name, value in changes.items():
+        setattr(row, name, value)
+    row.stages.filter(status="open").update(
+        status="passed" if status == Status.APPROVED else "closed", ended_at=now
+    )
+    record(row, f"confirmation.{status}", actor=actor, data={**(data or {}), "reason": reason})
+    replace_cards(row)
+    rows.wake(row)
+    return True
+
+
+def record(row: ConfirmationRequest, action: str, *, actor: Actor, data: dict[str, Any]) -> None:
+    """Append one audit event about a request."""
+    audit.append(
+        organization=row.organization,
+        actor=actor,
+        action=action,
+        kind="confirmation",
+        id=row.pk,
+        name=f"{row.agent.slug} · {row.tool_name}",
+        data=data,
+    )
+
+
+def replace_cards(row: ConfirmationRequest) -> None:
+    """Let every card of the request show how it stands now."""
+    deliveries.replace(
+        topic=rows.topic(row.pk),
+        render=lambda channel: approval_cards.build(row, language=channel.language),
+    )
