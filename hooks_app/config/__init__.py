@@ -1,0 +1,1 @@
+"""The config file: an installation's organizations as one document, applied and exported."""

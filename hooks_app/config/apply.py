@@ -1,0 +1,140 @@
+"""Makes the database match a config file: everything in one transaction, or nothing at all.
+
+For an object that the file names, every key has the value written or its default. Objects of an organization that it
+doesn't name are left alone, unless ``prune`` says that the file is all there is. See ``docs/configuration.md``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from pydantic import ValidationError
+
+from hooks_app import publishing, registry
+from hooks_app.config import agents, checks, errors, filling, people, pruning, schema, shared, switches
+from hooks_app.config.changes import Change, Run, assign, verb_of
+from hooks_app.config.errors import ConfigInvalid
+from hooks_app.models import Agent
+from portal import audit
+from portal.lib.problems import FieldError
+from portal.models import Organization
+
+
+def _say_nothing(line: str) -> None:
+    """The default listener."""
+
+
+def apply(
+    document: Any,
+    *,
+    actor: audit.Actor,
+    dry_run: bool = False,
+    prune: bool = False,
+    note: Callable[[str], None] = _say_nothing,
+) -> list[Change]:
+    """Apply a document (plain data, as :mod:`hooks_app.config.reading` returns it).
+
+    ``note`` is told, in a line each, what isn't an error but should be known: an agent whose registry can't be built
+    (``warning: PATH: REASON``), a protected agent whose draft waits for a second person. With ``dry_run`` everything is
+    done and then undone. Raises :class:`ConfigInvalid` with everything at fault, and has then changed nothing.
+    """
+    with transaction.atomic():
+        parsed, values = _validate(document, prune=prune)
+        run = Run(actor=actor, prune=prune, values=values)
+        for index, entry in enumerate(parsed.organizations):
+            _write_organization(run, entry, f"organizations[{index}]")
+        if run.errors:
+            raise ConfigInvalid(run.errors)
+        if dry_run:
+            transaction.set_rollback(True)
+    for line in run.notes:
+        note(line)
+    return run.changes
+
+
+def _validate(document: Any, *, prune: bool) -> tuple[schema.Document, filling.Values]:
+    if not isinstance(document, dict):
+        raise ConfigInvalid(
+            [FieldError("(document)", "invalid", "must be an object with apiVersion and organizations")]
+        )
+    found: list[FieldError] = []
+    parsed = None
+    try:
+        parsed = schema.Document.model_validate(document)
+    except ValidationError as error:
+        found += errors.from_validation(error, schema.Document)
+    values = filling.read(document)
+    found += [*checks.check(document, prune=prune), *values.errors]
+    if found or parsed is None:
+        raise ConfigInvalid(_once_per_path(found))
+    return parsed, values
+
+
+def _once_per_path(found: list[FieldError]) -> list[FieldError]:
+    first: dict[str, FieldError] = {}
+    for error in found:
+        first.setdefault(error.path, error)
+    return list(first.values())
+
+
+def _write_organization(run: Run, entry: schema.Organization, path: str) -> None:
+    organization = _write_row(run, entry)
+    for member in entry.members:
+        people.write_member(run, organization, member)
+    for group in entry.groups:
+        people.write_group(run, organization, group)
+    for absence in entry.absences:
+        people.write_absence(run, organization, absence)
+    for index, channel in enumerate(entry.channels):
+        shared.write_channel(run, organization, channel, f"{path}.channels[{index}]")
+    if run.errors:
+        return  # what follows needs the channels
+    people.write_identities(run, organization, entry.members, path)
+    shared.write_policies(run, organization, entry.approval_policies)
+    for connector in entry.connectors:
+        shared.write_connector(run, organization, connector)
+    rows = [agents.write_agent(run, organization, agent) for agent in entry.agents]
+    if run.prune:
+        pruning.prune(run, organization, entry, path)
+    if organization.pk in run.stale:
+        registry.inputs_changed(organization)
+    for index, row in enumerate(rows):
+        _publish(run, row, f"{path}.agents[{index}]")
+
+
+def _write_row(run: Run, entry: schema.Organization) -> Organization:
+    row = Organization.objects.select_for_update().filter(slug=entry.slug).first()
+    new = row is None
+    row = row or Organization(slug=entry.slug)
+    data = assign(
+        row,
+        {
+            "name": entry.name or entry.slug,
+            "time_zone": entry.time_zone,
+            "approval_policy": entry.approval_policy,
+            "retention_days": entry.retention_days,
+            **entry.freshness.model_dump(),
+        },
+    )
+    if not new and data.keys() - {"name", "time_zone", "retention_days"}:
+        run.outdate(row)
+    data |= switches.set_read_only(run, row, entry.read_only)
+    data |= switches.set_halted(run, row, None, entry.halted)
+    run.record(verb_of(new, data), "organization", entry.slug, row, row.pk, data)
+    return row
+
+
+def _publish(run: Run, agent: Agent, path: str) -> None:
+    """Publish a draft that differs from what is served, and say why a registry can't be built."""
+    name = f"{agent.organization.slug}/{agent.slug}"
+    if publishing.is_dirty(agent):
+        if agent.protected:
+            run.notes.append(
+                f"note: {path}: {name} is protected; its draft waits for a second person to publish it"
+            )
+            return
+        publishing.publish(agent=agent, actor=run.actor, comment="Applied from a config file")
+        run.mark_changed("agent", name)
+    if agent.enabled:
+        for error in registry.head(agent).errors:
+            run.notes.append(f"warning: {path}.{error['path']}: {error['message']}")

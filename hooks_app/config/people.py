@@ -1,0 +1,133 @@
+"""Writes members, groups, absences and identities."""
+
+from channels_app import identities
+from channels_app.models import Channel, Identity
+from hooks_app.config import schema
+from hooks_app.config.changes import Run, assign, show, verb_of
+from portal.lib.problems import Problem
+from portal.models import Absence, Group, GroupMember, Membership, Organization, User
+
+RUNTIME = "runtime"
+
+
+def write_member(run: Run, organization: Organization, member: schema.Member) -> None:
+    """The membership, and the portal user if there is none of that name."""
+    user = User.objects.filter(username=member.user).first() or _make_user(run, member)
+    data = {}
+    if member.email is not None and user.email != member.email:
+        data["email"] = [user.email, member.email]
+        user.email = member.email
+        user.save(update_fields=["email"])
+    row = Membership.objects.filter(organization=organization, user=user).first()
+    new = row is None
+    row = row or Membership(organization=organization, user=user)
+    data |= assign(row, {"role": member.role})
+    run.record(
+        verb_of(new, data), "member", f"{organization.slug}/{member.user}", organization, user.pk, data
+    )
+
+
+def _make_user(run: Run, member: schema.Member) -> User:
+    user = User(username=member.user, email=member.email or "")
+    # Without a password nobody can sign in with one; an admin may set it.
+    user.set_password(run.values.passwords.get(member.user))
+    user.save(force_insert=True)
+    return user
+
+
+def write_group(run: Run, organization: Organization, group: schema.Group) -> None:
+    """A group and who is in it."""
+    row = Group.objects.filter(organization=organization, slug=group.slug).first()
+    new = row is None
+    row = row or Group(organization=organization, slug=group.slug)
+    data = assign(row, {})
+    before = sorted(row.members.values_list("username", flat=True))
+    after = sorted(group.members)
+    if before != after:
+        data["members"] = [show(before), show(after)]
+        GroupMember.objects.filter(group=row).exclude(user__username__in=after).delete()
+        missing = User.objects.filter(username__in=set(after) - set(before))
+        GroupMember.objects.bulk_create(GroupMember(group=row, user=user) for user in missing)
+    if new or data:
+        run.outdate(organization)
+    path = f"{organization.slug}/{group.slug}"
+    run.record(verb_of(new, data), "group", path, organization, row.pk, data)
+
+
+def write_absence(run: Run, organization: Organization, absence: schema.Absence) -> None:
+    """An absence; its user and its first day name it."""
+    users = {
+        user.username: user for user in User.objects.filter(username__in=[absence.user, absence.substitute])
+    }
+    found = Absence.objects.filter(
+        organization=organization, user=users[absence.user], first_day=absence.first_day
+    ).order_by("pk")
+    row = found.first()
+    new = row is None
+    row = row or Absence(organization=organization, user=users[absence.user], first_day=absence.first_day)
+    data = assign(row, {"last_day": absence.last_day, "substitute": users[absence.substitute]})
+    path = absence_path(organization, absence.user, absence.first_day.isoformat())
+    run.record(verb_of(new, data), "absence", path, organization, row.pk, data)
+
+
+def absence_path(organization: Organization, user: str, first_day: str) -> str:
+    """How an absence is named in what an apply prints."""
+    return f"{organization.slug}/{user}/{first_day}"
+
+
+def write_identities(run: Run, organization: Organization, members: list[schema.Member], path: str) -> None:
+    """Bind the accounts that members name. Those bound before and named no more go first, so that they can move."""
+    apps = {row.slug: row.app_id for row in Channel.objects.filter(organization=organization)}
+    apps[RUNTIME] = None
+    wanted = {
+        (member.user, apps[identity.channel], identity.external_id)
+        for member in members
+        for identity in member.identities or []
+    }
+    for member in members:
+        if member.identities is not None or run.prune:
+            _unbind_rest(run, organization, member.user, wanted)
+    for index, member in enumerate(members):
+        for at, identity in enumerate(member.identities or []):
+            _bind(run, organization, member.user, identity, f"{path}.members[{index}].identities[{at}]")
+
+
+def _unbind_rest(
+    run: Run, organization: Organization, user: str, wanted: set[tuple[str, object, str]]
+) -> None:
+    rows = Identity.objects.filter(organization=organization, user__username=user)
+    for row in rows.select_related("app", "user", "organization"):
+        if (user, row.app_id, row.external_id) not in wanted:
+            unbind(run, row)
+
+
+def unbind(run: Run, row: Identity) -> None:
+    """Take one account away from its person."""
+    channel = row.app.channels.order_by("slug").first() if row.app else None
+    name = RUNTIME if row.app is None else channel.slug if channel else row.app.key
+    path = f"{row.organization.slug}/{row.user.username}/{name}/{row.external_id}"
+    identities.unbind(row, actor=run.actor)
+    run.say("pruned", "identity", path)
+
+
+def _bind(run: Run, organization: Organization, user: str, identity: schema.Identity, path: str) -> None:
+    channel = None
+    if identity.channel != RUNTIME:
+        channel = Channel.objects.select_related("app").get(organization=organization, slug=identity.channel)
+    before = Identity.objects.filter(
+        organization=organization, app=channel.app if channel else None, external_id=identity.external_id
+    ).first()
+    try:
+        row = identities.bind(
+            organization=organization,
+            user=User.objects.get(username=user),
+            channel=channel,
+            external_id=identity.external_id,
+            name=identity.name,
+            actor=run.actor,
+        )
+    except Problem as problem:
+        run.refuse(path, problem)
+        return
+    verb = "created" if before is None else "unchanged" if before.name == row.name else "changed"
+    run.say(verb, "identity", f"{organization.slug}/{user}/{identity.channel}/{identity.external_id}")

@@ -1,0 +1,138 @@
+"""Takes away what the file's organizations no longer name. What has history is switched off instead."""
+
+from typing import Any
+
+from django.db import models
+
+from channels_app import channels
+from channels_app.models import Channel, Identity
+from hooks_app.config import people, schema
+from hooks_app.config.changes import Run
+from hooks_app.models import (
+    Agent,
+    ApprovalChannel,
+    ApprovalPolicy,
+    Connector,
+    FallbackChannel,
+    Publication,
+    RegistryHead,
+    RegistryRevision,
+)
+from portal.lib.problems import Problem
+from portal.models import Absence, Group, GroupMember, Membership, Organization, User
+
+
+def prune(run: Run, organization: Organization, entry: schema.Organization, path: str) -> None:
+    """Everything that ``entry`` doesn't name, what refers to others first."""
+    _prune_agents(run, organization, {agent.slug for agent in entry.agents})
+    _prune_rows(run, organization, Connector, "connector", {row.slug for row in entry.connectors})
+    _prune_rows(
+        run, organization, ApprovalPolicy, "approval_policy", {row.slug for row in entry.approval_policies}
+    )
+    _prune_channels(run, organization, {channel.slug for channel in entry.channels}, path)
+    _prune_absences(run, organization, {(row.user, row.first_day) for row in entry.absences})
+    _prune_rows(run, organization, Group, "group", {group.slug for group in entry.groups})
+    _prune_members(run, organization, {member.user for member in entry.members})
+
+
+def _prune_agents(run: Run, organization: Organization, named: set[str]) -> None:
+    for agent in Agent.objects.filter(organization=organization).exclude(slug__in=named):
+        path = f"{organization.slug}/{agent.slug}"
+        kept = agent.confirmations.exists() or agent.calls.exists()
+        if kept and not agent.enabled:
+            run.record("unchanged", "agent", path, organization, agent.pk, {})
+            continue
+        run.record("pruned", "agent", path, organization, agent.pk, {"kept": kept})
+        if kept:
+            agent.enabled = False
+            agent.save(update_fields=["enabled"])
+        else:
+            _delete_agent(agent)
+        run.outdate(organization)
+
+
+def _delete_agent(agent: Agent) -> None:
+    # The registry's rows hold on to each other, so that none goes by accident.
+    RegistryHead.objects.filter(agent=agent).delete()
+    RegistryRevision.objects.filter(agent=agent).delete()
+    Publication.objects.filter(agent=agent).delete()
+    agent.delete()
+
+
+def _prune_rows(
+    run: Run, organization: Organization, model: type[models.Model], kind: str, named: set[str]
+) -> None:
+    """Rows that nothing holds on to: requests and the call log keep what they need of them by value."""
+    rows: Any = model._default_manager.filter(organization=organization).exclude(slug__in=named)
+    for row in rows:
+        run.record("pruned", kind, f"{organization.slug}/{row.slug}", organization, row.pk, {})
+        row.delete()
+        run.outdate(organization)
+
+
+def _prune_channels(run: Run, organization: Organization, named: set[str], path: str) -> None:
+    for channel in Channel.objects.filter(organization=organization).exclude(slug__in=named):
+        name = f"{organization.slug}/{channel.slug}"
+        kept = _has_history(channel)
+        if kept and not channel.enabled:
+            run.say("unchanged", "channel", name)
+            continue
+        run.say("pruned", "channel", name)
+        run.outdate(organization)
+        try:
+            _take_away(run, channel, kept)
+        except Problem as problem:
+            run.refuse(f"{path}.channels", problem)
+
+
+def _has_history(channel: Channel) -> bool:
+    referring = (
+        channel.deliveries,
+        channel.interactions,
+        ApprovalChannel.objects.filter(channel=channel),
+        FallbackChannel.objects.filter(channel=channel),
+    )
+    return any(rows.exists() for rows in referring)
+
+
+def _take_away(run: Run, channel: Channel, kept: bool) -> None:
+    if not kept:
+        channels.remove(channel, actor=run.actor)
+        return
+    channels.save(
+        organization=channel.organization,
+        slug=channel.slug,
+        type=channel.type,
+        enabled=False,
+        language=channel.language,
+        config=channel.config,
+        channel=channel,
+        actor=run.actor,
+    )
+
+
+def _prune_absences(run: Run, organization: Organization, named: set[tuple[str, Any]]) -> None:
+    for row in Absence.objects.filter(organization=organization).select_related("user"):
+        if (row.user.username, row.first_day) not in named:
+            path = people.absence_path(organization, row.user.username, row.first_day.isoformat())
+            run.record("pruned", "absence", path, organization, row.pk, {})
+            row.delete()
+
+
+def _prune_members(run: Run, organization: Organization, named: set[str]) -> None:
+    """Memberships and what hangs on them. The portal user stays: other organizations and records may know them."""
+    rows = Membership.objects.filter(organization=organization).exclude(user__username__in=named)
+    for row in rows.select_related("user"):
+        _release(run, organization, row.user)
+        path = f"{organization.slug}/{row.user.username}"
+        run.record("pruned", "member", path, organization, row.user_id, {"role": row.role})
+        row.delete()
+
+
+def _release(run: Run, organization: Organization, user: User) -> None:
+    for identity in Identity.objects.filter(organization=organization, user=user).select_related(
+        "app", "user", "organization"
+    ):
+        people.unbind(run, identity)
+    GroupMember.objects.filter(group__organization=organization, user=user).delete()
+    Agent.objects.filter(organization=organization, owner=user).update(owner=None)

@@ -1,0 +1,57 @@
+"""``manage.py apply FILE``: make the database match a config file."""
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError, IntegrityError
+
+from hooks_app.config import apply, reading
+from hooks_app.config.errors import ConfigInvalid
+from portal import audit
+from portal.lib.crypto import DecryptionFailed
+
+
+class Command(BaseCommand):
+    """Prints one line per object and the number of changes; errors are ``PATH: MESSAGE`` on stderr, exit 1."""
+
+    help = "Make the database match a config file (YAML or JSON). Nothing changes if anything in it is wrong."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", help="path of the config file, or - for standard input")
+        parser.add_argument("--dry-run", action="store_true", help="print the changes, and change nothing")
+        parser.add_argument(
+            "--prune",
+            action="store_true",
+            help="also remove what the file's organizations no longer name (what has history is switched off)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            document = reading.read_stdin() if options["file"] == "-" else reading.read_file(options["file"])
+            changes = apply.apply(
+                document,
+                actor=audit.SHELL,
+                dry_run=options["dry_run"],
+                prune=options["prune"],
+                note=self.stderr.write,
+            )
+        except ConfigInvalid as invalid:
+            self._fail(*(f"{error.path}: {error.message}" for error in invalid.errors))
+        except DecryptionFailed as error:
+            self._fail(
+                f"(database): {error}; set HOOKGATE_ENCRYPTION_KEYS to the keys that it was written with"
+            )
+        except IntegrityError:
+            self._fail("(database): it was changed at the same time; apply the file again")
+        except DatabaseError as error:
+            self._fail(f"(database): {str(error).splitlines()[0]}; has `manage.py migrate` been run?")
+        else:
+            for change in changes:
+                self.stdout.write(str(change))
+            self.stdout.write(f"{sum(change.counts for change in changes)} changes")
+
+    def _fail(self, *lines: str) -> None:
+        for line in lines:
+            self.stderr.write(line)
+        sys.exit(1)
