@@ -1,4 +1,4 @@
-"""The registry: what each agent's runtimes are served. The only writer of revisions, heads and runtime instances.
+"""The registry: what each agent's runtimes are served. The only writer of revisions and heads.
 
 A head is out of date when its agent was published again, or when the organization's ``inputs_version`` has moved on.
 It is built when somebody asks next: one at a time per agent (its row is locked), everybody else waits for that one.
@@ -19,7 +19,7 @@ from hookgate import canonical
 
 from hooks_app import halting, manifests, registry_inputs
 from hooks_app.manifests import Governance
-from hooks_app.models import Agent, RegistryHead, RegistryRevision, RuntimeInstance
+from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal import audit, wakeups
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
@@ -114,28 +114,6 @@ def published(agent: Agent) -> Governance:
 def was_served(agent: Agent, digest: str) -> bool:
     """Whether ``digest`` is one of the agent's revisions. Nobody is asked on ``eval``, so its digests don't count."""
     return RegistryRevision.objects.filter(agent=agent, digest=digest).exists()
-
-
-def record_runtime(agent: Agent, name: str, surface: str, revision: int | None) -> None:
-    """A runtime called ``name`` has asked. Kept to the minute: nothing is written while nothing new would be said."""
-    minute = clock.now().replace(second=0, microsecond=0)
-    facts = {"surface": surface, "revision": revision, "last_seen_at": minute}
-    row = RuntimeInstance.objects.filter(agent=agent, name=name).values(*facts).first()
-    if row == facts:
-        return
-    if row is None:
-        _, created = RuntimeInstance.objects.get_or_create(agent=agent, name=name, defaults=facts)
-        if created:
-            return
-    RuntimeInstance.objects.filter(agent=agent, name=name).update(**facts)
-
-
-def report_tools(agent: Agent, name: str, tools: list[dict[str, Any]]) -> None:
-    """Keep the tools that a runtime has: ``[{"name", "description", "input_schema"}]``, in place of those before."""
-    minute = clock.now().replace(second=0, microsecond=0)
-    RuntimeInstance.objects.update_or_create(
-        agent=agent, name=name, defaults={"tools": tools, "last_seen_at": minute}
-    )
 
 
 def _read(agent_id: UUID) -> RegistryHead | None:

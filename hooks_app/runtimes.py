@@ -1,0 +1,28 @@
+"""Who holds an agent's registry: the only writer of :class:`hooks_app.models.RuntimeInstance`."""
+
+from typing import Any
+
+from hooks_app.models import Agent, RuntimeInstance
+from portal.lib import clock
+
+
+def record(agent: Agent, name: str, surface: str, revision: int | None) -> None:
+    """A runtime called ``name`` has asked. Kept to the minute: nothing is written while nothing new would be said."""
+    minute = clock.now().replace(second=0, microsecond=0)
+    facts = {"surface": surface, "revision": revision, "last_seen_at": minute}
+    row = RuntimeInstance.objects.filter(agent=agent, name=name).values(*facts).first()
+    if row == facts:
+        return
+    if row is None:
+        _, created = RuntimeInstance.objects.get_or_create(agent=agent, name=name, defaults=facts)
+        if created:
+            return
+    RuntimeInstance.objects.filter(agent=agent, name=name).update(**facts)
+
+
+def report_tools(agent: Agent, name: str, tools: list[dict[str, Any]]) -> None:
+    """Keep the tools that a runtime has: ``[{"name", "description", "input_schema"}]``, in place of those before."""
+    minute = clock.now().replace(second=0, microsecond=0)
+    RuntimeInstance.objects.update_or_create(
+        agent=agent, name=name, defaults={"tools": tools, "last_seen_at": minute}
+    )
