@@ -30,6 +30,10 @@ class Application:
             request = await web.read(scope, receive)
             if request is None:
                 await web.answer(send, Response(413, b"request body too large"))
+            elif _is_foreign(request):
+                await web.answer(
+                    send, web.as_json({"error": "another site may not press buttons here"}, status=403)
+                )
             else:
                 await web.answer(send, await self.router.handle(request))
 
@@ -40,6 +44,11 @@ async def _live(receive: Receive, send: Send) -> None:
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+def _is_foreign(request: Request) -> bool:
+    """A browser says when a form or a script of another site sends the request; programs say nothing."""
+    return request.method != "GET" and request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
 
 
 def _not_found(request: Request) -> Response:

@@ -183,10 +183,18 @@ class FeishuSandbox:
             kept = Directory()
             kept.load(state["directory"])
             with self.lock:
-                self.messages.load(state["messages"])
-                self.directory.users = {**kept.users, **self.directory.users}
-                self.directory.chats = {**kept.chats, **self.directory.chats}
+                self._take_over(kept, state["messages"])
         except (ValueError, KeyError, TypeError) as error:
             logger.warning("sandbox_state_unreadable path=%s error=%s", self.state_path, error)
             return False
         return True
+
+    def _take_over(self, kept: Directory, messages: list[dict[str, Any]]) -> None:
+        """Apps come from the seed alone: chats and messages of an app that it no longer has are left out."""
+        apps = self.directory.apps.keys()
+        chats = {chat_id: chat for chat_id, chat in kept.chats.items() if apps >= set(chat.bots)}
+        self.directory.users = {**kept.users, **self.directory.users}
+        self.directory.chats = {**chats, **self.directory.chats}
+        self.messages.load(
+            [row for row in messages if row["app_id"] in apps and row["chat_id"] in self.directory.chats]
+        )

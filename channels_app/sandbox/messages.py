@@ -70,6 +70,7 @@ class Messages:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.by_id: dict[str, Message] = {}
+        self.by_uuid: dict[tuple[str, str], Message] = {}
         self.to_chat = Window(5, 1.0)  # shared by all bots of the chat
         self.of_message = Window(5, 1.0)
 
@@ -112,16 +113,17 @@ class Messages:
             receive_id_type=receive_id_type,
             uuid=uuid if isinstance(uuid, str) else "",
         )
-        self.by_id[message.message_id] = message
+        self._keep(message)
         return message
 
+    def _keep(self, message: Message) -> None:
+        self.by_id[message.message_id] = message
+        if message.uuid:
+            self.by_uuid[message.app_id, message.uuid] = message
+
     def _sent_with(self, app: App, uuid: str, now: float) -> Message | None:
-        matches = (
-            message
-            for message in self.by_id.values()
-            if message.uuid == uuid and message.app_id == app.app_id and now - message.sent_at < UUID_LIFE
-        )
-        return next(matches, None)
+        message = self.by_uuid.get((app.app_id, uuid))
+        return message if message is not None and now - message.sent_at < UUID_LIFE else None
 
     def update(self, app: App, message_id: str, content: object) -> Message:
         """PATCH: replaces a card nobody clicked just now. Raises Refusal."""
@@ -177,6 +179,7 @@ class Messages:
 
     def clear(self) -> None:
         self.by_id.clear()
+        self.by_uuid.clear()
         self.to_chat.clear()
         self.of_message.clear()
 
@@ -184,7 +187,8 @@ class Messages:
         return [asdict(message) for message in list(self.by_id.values())[-keep:]]
 
     def load(self, rows: list[dict[str, Any]]) -> None:
-        self.by_id = {row["message_id"]: Message(**{**row, "clicks_unanswered": 0}) for row in rows}
+        for row in rows:
+            self._keep(Message(**{**row, "clicks_unanswered": 0}))
 
 
 def parse_content(msg_type: object, content: object) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class _Page:
 
     def __init__(self, sandbox: FeishuSandbox) -> None:
         self.sandbox = sandbox
+        self.toasts: list[dict[str, str]] = []
 
     async def enter(self, request: Request, segment: str) -> Response:
         del segment
@@ -71,10 +72,6 @@ class _Page:
     async def click(self, request: Request, segment: str) -> Response:
         """A pressed button: as JSON for the script, as a redirect for a browser without one."""
         del segment
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return web.as_json(
-                {"error": "this form may only be sent from the sandbox's own page"}, status=403
-            )
         form = request.form()
         order: dict[str, Any] = {name: form.get(name, "") for name in ("message_id", "open_id", "button")}
         if form.get("version", "").isdigit():
@@ -86,8 +83,8 @@ class _Page:
             return web.as_json(report)
         with self.sandbox.lock:
             message = self.sandbox.messages.by_id.get(order["message_id"])
-            number = len(self.sandbox.ledger.callbacks)
-        back = {"as": order["open_id"], "chat": message.chat_id if message else "", "pressed": str(number)}
+            number = self._keep(report)
+        back = {"as": order["open_id"], "chat": message.chat_id if message else "", "pressed": number}
         return Response(303, b"", {"location": f"./?{urlencode(back)}"})
 
     async def _press(self, order: dict[str, Any], fields: dict[str, str]) -> dict[str, str]:
@@ -178,11 +175,15 @@ class _Page:
         empty = '<p class="empty">No messages yet. A card appears here when an agent needs an approval.</p>'
         return f'<div id="messages">{rows or empty}</div>'
 
+    def _keep(self, toast: dict[str, str]) -> str:
+        """Remembers a toast over the redirect that follows a press without script; returns its number."""
+        self.toasts.append(toast)
+        return str(len(self.toasts))
+
     def _last_toast(self, pressed: str) -> dict[str, str]:
-        callbacks = self.sandbox.ledger.callbacks
-        if not pressed.isdigit() or not 1 <= int(pressed) <= len(callbacks):
+        if not pressed.isdigit() or not 1 <= int(pressed) <= len(self.toasts):
             return {}
-        return _toast(callbacks[int(pressed) - 1])
+        return self.toasts[int(pressed) - 1]
 
 
 def _toast(report: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ ENCRYPT_KEY = "encrypt-key-1"
 VERIFICATION_TOKEN = "verification-token-1"
 TENANT = "tenant0001"
 CHAT = "oc_test_finance"
+TLS = ssl.create_default_context()  # shared: loading the root certificates takes longer than most tests
 
 
 class Time:
@@ -102,7 +104,7 @@ class Api:
     """The open API as an app calls it."""
 
     def __init__(self, server: SandboxServer, app_id: str = APP_ID, secret: str = SECRET) -> None:
-        self.client = httpx.Client(base_url=f"{server.feishu_url}/open-apis", timeout=10)
+        self.client = httpx.Client(base_url=f"{server.feishu_url}/open-apis", timeout=10, verify=TLS)
         self.credentials = {"app_id": app_id, "app_secret": secret}
         self.authorization = f"Bearer {self.token()['tenant_access_token']}"
 
