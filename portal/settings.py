@@ -198,9 +198,8 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Governance for AI agents: registries, confirmations, call log.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
-    "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": ["hooks_app.api.openapi.complete"],
 }
 
 UNFOLD = {

@@ -1,0 +1,122 @@
+"""From a name in a request to the row, or 404: the only way the API finds anything.
+
+What does not exist and what lies outside the caller's reach are one and the same answer.
+"""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from channels_app.models import Channel
+from hooks_app import confirmations, eligibility
+from hooks_app.api import permits
+from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
+from hooks_app.api.permits import Permit
+from hooks_app.models import Agent, ConfirmationRequest
+from portal import access
+from portal.lib import ids
+from portal.lib.problems import FieldError, invalid, not_found
+from portal.models.organizations import SLUG_PATTERN
+
+EVERYBODY = access.EVERYBODY
+READ_CONFIRMATIONS = Permit(runtime="confirmations", person="read")
+
+
+def _parse(reference: str) -> UUID | None:
+    """The id that ``reference`` spells in the one form that we print, in either case."""
+    found = ids.parse(reference)
+    return found if found is not None and str(found) == reference.lower() else None
+
+
+def uuid(reference: str) -> UUID:
+    """The id in a path. Raises 404 ``not_found`` for anything that is none."""
+    found = _parse(reference)
+    if found is None:
+        raise not_found()
+    return found
+
+
+def agents(caller: Caller, *roles: str) -> QuerySet[Agent]:
+    """The agents that ``caller`` reaches; a person's are those of organizations where they have one of ``roles``."""
+    rows = Agent.objects.select_related("organization")
+    if isinstance(caller, RuntimeCaller):
+        return access.rows_of_key(
+            rows, organization_id=caller.organization_id, agent_id=caller.agent_id, agent_path="pk"
+        )
+    return access.rows(rows, caller.user, *roles)
+
+
+def agent(caller: Caller, reference: str, *roles: str) -> Agent:
+    """The agent that a slug or an id names.
+
+    Raises 404 ``not_found``, and 400 when a person's organizations have several agents of that slug.
+    """
+    wanted = Q(slug=reference) if re.fullmatch(SLUG_PATTERN, reference) else Q(pk__in=[])
+    pk = _parse(reference)
+    if pk is not None:
+        wanted |= Q(pk=pk)
+    found = list(agents(caller, *(roles or access.READERS)).filter(wanted)[:20])
+    by_id = [row for row in found if row.pk == pk]
+    if len(found) > 1 and not by_id:
+        raise invalid(
+            FieldError(
+                "agent", "ambiguous", f"several of your organizations have an agent {reference!r}; use its id"
+            )
+        )
+    if not found:
+        raise not_found()
+    return (by_id or found)[0]
+
+
+def confirmations_of(caller: Caller) -> QuerySet[ConfirmationRequest]:
+    """The requests that ``caller`` may see."""
+    if isinstance(caller, RuntimeCaller):
+        return access.rows_of_key(
+            ConfirmationRequest.objects.all(),
+            organization_id=caller.organization_id,
+            agent_id=caller.agent_id,
+        )
+    return eligibility.visible_to(caller.user)
+
+
+def confirmation(caller: Caller, reference: str) -> ConfirmationRequest:
+    """The request with the id ``reference``. Raises 404 ``not_found``."""
+    rows = confirmations.prefetched(confirmations_of(caller))
+    found = rows.filter(pk=uuid(reference)).first()
+    if found is None:
+        raise not_found()
+    return found
+
+
+def votable(caller: PersonCaller, reference: str) -> ConfirmationRequest:
+    """The request that a person wants to decide: any of an organization the person belongs to.
+
+    Wider than what the person may read, so that a member who is no approver is told so instead of 404.
+    """
+    rows = access.rows(ConfirmationRequest.objects.all(), caller.user, *access.EVERYBODY)
+    found = rows.filter(pk=uuid(reference)).first()
+    if found is None:
+        raise not_found()
+    return found
+
+
+def confirmation_resource(caller: Caller, reference: str) -> dict[str, Any]:
+    """What ``GET /confirmations/{id}`` answers now. Raises 403 ``scope_missing``, 404 ``not_found``."""
+    permits.check(caller, READ_CONFIRMATIONS)
+    return confirmations.represent(confirmation(caller, reference))
+
+
+def channel(caller: RuntimeCaller, slug: str) -> Channel:
+    """The channel ``slug`` of the caller's organization. Raises 404 ``not_found``."""
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise not_found()
+    found = (
+        Channel.objects.select_related("organization")
+        .filter(organization_id=caller.organization_id, slug=slug)
+        .first()
+    )
+    if found is None:
+        raise not_found()
+    return found

@@ -1,0 +1,162 @@
+"""How the views become OpenAPI 3.1: one decorator says what a call takes and answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from drf_spectacular.contrib.pydantic import PydanticExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from pydantic import BaseModel
+
+from hooks_app.api import answers
+from hooks_app.api.endpoint import RUNTIME_HEADER
+from portal.api.problems import CONTENT_TYPE
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SECURITY_SCHEMES = {
+    "runtimeKey": {"type": "http", "scheme": "bearer", "description": "A runtime key, `hg_…`."},
+    "personalToken": {"type": "http", "scheme": "bearer", "description": "A person's token, `hgp_…`."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "sessionid",
+        "description": "A portal session; to write, send its CSRF token as `X-CSRFToken`.",
+    },
+}
+_ALWAYS = {401: "unauthenticated", 403: "scope_missing, people_only, runtime_only, csrf_failed"}
+_WITH_BODY = {400: "invalid", 413: "too_large", 415: "unsupported_media_type"}
+
+
+class Schema(AutoSchema):
+    """Reads a view's ``permits`` for the security of each operation."""
+
+    def get_auth(self) -> list[dict[str, list[str]]]:
+        """The credentials that the operation takes; none for a public one."""
+        permit = getattr(self.view, "permits", {}).get(self.method)
+        if permit is None:
+            return []
+        kinds = ["runtimeKey"] if permit.runtime else []
+        kinds += ["personalToken", "session"] if permit.person else []
+        return [{kind: []} for kind in kinds]
+
+
+class RequestModels(PydanticExtension):  # type: ignore[no-untyped-call]  # the library's hook
+    """Describes request models by what they accept: a field with a default need not be sent."""
+
+    priority = 1
+
+    def map_serializer(self, auto_schema: Any, direction: str) -> Any:
+        """The JSON Schema of the model; its parts become components."""
+        schema = self.target.model_json_schema(
+            ref_template="#/components/schemas/{model}",
+            mode="validation" if direction == "request" else "serialization",
+        )
+        for name, part in schema.pop("$defs", {}).items():
+            auto_schema.registry.register_on_missing(_component(name, part))
+        return schema
+
+
+def _component(name: str, schema: dict[str, Any]) -> ResolvedComponent:
+    component: ResolvedComponent = ResolvedComponent(  # type: ignore[no-untyped-call]
+        name=name, type=ResolvedComponent.SCHEMA, object=name, schema=schema
+    )
+    return component
+
+
+def describe(
+    name: str,
+    summary: str,
+    *,
+    tag: str,
+    answers_with: Mapping[int, Any],
+    takes: type[BaseModel] | None = None,
+    query: type[BaseModel] | None = None,
+    refuses: Mapping[int, str] | None = None,
+    names_runtime: bool = False,
+    headers: tuple[OpenApiParameter, ...] = (),
+    public: bool = False,
+) -> Callable[[F], F]:
+    """Describe one method of an endpoint.
+
+    ``answers_with`` maps a status to a model, or to the text of an answer without body; ``refuses`` maps a status to
+    the codes beyond those that every call has.
+    """
+    refusals = {} if public else dict(_ALWAYS)
+    if takes is not None:
+        refusals |= _WITH_BODY
+    if query is not None:
+        refusals[400] = "invalid"
+    for status, codes in (refuses or {}).items():
+        refusals[status] = f"{refusals[status]}, {codes}" if status in refusals else codes
+    responses: dict[Any, Any] = {
+        (status, CONTENT_TYPE): OpenApiResponse(answers.Problem, description=codes)
+        for status, codes in refusals.items()
+    }
+    for status, answer in answers_with.items():
+        text = answer if isinstance(answer, str) else (answer.__doc__ or "").strip().split("\n")[0]
+        responses[status] = OpenApiResponse(None if isinstance(answer, str) else answer, description=text)
+    decorate: Callable[[F], F] = extend_schema(
+        operation_id=name,
+        summary=summary,
+        tags=[tag],
+        request=takes,
+        responses=responses,
+        parameters=[*_query_parameters(query), *([_RUNTIME] if names_runtime else []), *headers],
+    )
+    return decorate
+
+
+_RUNTIME = OpenApiParameter(
+    RUNTIME_HEADER,
+    {"type": "string", "maxLength": 100},
+    OpenApiParameter.HEADER,
+    description="What the runtime's process is called.",
+)
+
+
+def _query_parameters(model: type[BaseModel] | None) -> list[OpenApiParameter]:
+    schema = model.model_json_schema() if model else {}
+    return [
+        OpenApiParameter(
+            name,
+            _without_null(part),
+            OpenApiParameter.QUERY,
+            required=name in schema.get("required", []),
+            description=part.get("description", ""),
+        )
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _without_null(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {k: v for k, v in part.items() if k not in ("title", "description", "anyOf", "default")}
+    kept |= next((choice for choice in part.get("anyOf", []) if choice.get("type") != "null"), {})
+    return kept if part.get("default") is None else kept | {"default": part["default"]}
+
+
+def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Add what the views don't know: the credentials, and the event stream, which another application answers."""
+    result["components"]["securitySchemes"] = SECURITY_SCHEMES
+    result["paths"]["/api/v1/agents/{agent}/events"] = {"get": _events()}
+    return result
+
+
+def _events() -> dict[str, Any]:
+    problem = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    refusals = _ALWAYS | {404: "not_found"}
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        "operationId": "agent_events",
+        "summary": "Follow an agent's registry, state and confirmations",
+        "description": "Server-sent events. On connecting one `registry` and one `state`, then each change; "
+        "`confirmation` for the requests of the key; a comment line at least every 15 seconds.",
+        "tags": ["registry"],
+        "security": [{"runtimeKey": []}],
+        "parameters": [{"in": "path", "name": "agent", "required": True, "schema": {"type": "string"}}],
+        "responses": {
+            "200": {"description": "The stream.", "content": stream},
+            **{str(status): {"description": codes, "content": problem} for status, codes in refusals.items()},
+        },
+    }

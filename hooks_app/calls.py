@@ -1,0 +1,208 @@
+"""The call log, and the only writer of :class:`hooks_app.models.ConnectorCallLog`.
+
+A runtime makes each entry's id and sends an entry until it is acknowledged, so the same id comes more than once: the
+first entry wins, except that a final status replaces ``unknown``.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from hooks_app.models import Agent, ConnectorCallLog
+from portal.lib import clock
+
+UNKNOWN = ConnectorCallLog.Status.UNKNOWN
+# What a final entry replaces of an unknown one: everything but whose it is.
+_REPLACED = [
+    field.name
+    for field in ConnectorCallLog._meta.concrete_fields
+    if field.name not in ("id", "organization", "agent", "agent_slug")
+]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """How many entries were stored or replaced an ``unknown`` one, and how many changed nothing."""
+
+    accepted: int
+    duplicates: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One checked entry of contract section 4.3, with the agent it names."""
+
+    agent: Agent
+    id: UUID
+    tool_name: str
+    status: str
+    started_at: datetime
+    session_id: str = ""
+    conversation_id: str = ""
+    tool_call_id: str = ""
+    user: dict[str, Any] | None = None
+    surface: str = ""
+    blocked_by: str = ""
+    reason: str = ""
+    error: str = ""
+    duration_ms: float | None = None
+    args: Any = None
+    args_digest: str = ""
+    result_bytes: int | None = None
+    confirmation_id: UUID | None = None
+    registry_digest: str = ""
+    trace: Sequence[dict[str, Any]] = ()
+    side_effects: Sequence[Any] = ()
+
+
+def store(entries: Sequence[Entry], *, runtime: str) -> Receipt:
+    """Store all of ``entries``, or none if the database fails."""
+    try:
+        return _store(entries, runtime)
+    except IntegrityError:
+        # Two agents sent the same id at once; now the other one's row is there to be seen.
+        return _store(entries, runtime)
+
+
+@transaction.atomic
+def _store(entries: Sequence[Entry], runtime: str) -> Receipt:
+    # One batch per agent at a time: what is read below stays true until the rows are written.
+    agent_ids = sorted({entry.agent.pk for entry in entries})
+    list(
+        Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk")
+    )
+    rows = [_row(entry, runtime) for entry in entries]
+    _keep_apart(rows)
+    wanted = _first_or_final(rows)
+    stored = dict(ConnectorCallLog.objects.filter(pk__in=list(wanted)).values_list("pk", "status"))
+    new = [row for pk, row in wanted.items() if pk not in stored]
+    final = [row for pk, row in wanted.items() if stored.get(pk) == UNKNOWN and row.status != UNKNOWN]
+    ConnectorCallLog.objects.bulk_create(new)
+    ConnectorCallLog.objects.bulk_update(final, _REPLACED, batch_size=50)
+    accepted = len(new) + len(final)
+    return Receipt(accepted=accepted, duplicates=len(rows) - accepted)
+
+
+def _keep_apart(rows: Iterable[ConnectorCallLog]) -> None:
+    """Give a row whose id another agent has used already an id that follows from its own agent and that id.
+
+    So the other agent's entry stays what it is, this one is not lost, and nobody learns that the id was taken.
+    """
+    by_id = {row.pk: row for row in rows}
+    taken = dict(ConnectorCallLog.objects.filter(pk__in=list(by_id)).values_list("pk", "agent_id"))
+    owners: dict[UUID, UUID | None] = dict(taken)
+    for row in rows:
+        owner = owners.setdefault(row.pk, row.agent_id)
+        if owner != row.agent_id:
+            assert row.agent_id is not None
+            row.pk = uuid.uuid5(row.agent_id, str(row.pk))
+
+
+def _first_or_final(rows: Iterable[ConnectorCallLog]) -> dict[UUID, ConnectorCallLog]:
+    wanted: dict[UUID, ConnectorCallLog] = {}
+    for row in rows:
+        first = wanted.setdefault(row.pk, row)
+        if first.status == UNKNOWN and row.status != UNKNOWN:
+            wanted[row.pk] = row
+    return wanted
+
+
+def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
+    user_id = (entry.user or {}).get("id") or ""
+    return ConnectorCallLog(
+        id=entry.id,
+        organization_id=entry.agent.organization_id,
+        agent=entry.agent,
+        agent_slug=entry.agent.slug,
+        runtime=runtime,
+        session_id=entry.session_id,
+        conversation_id=entry.conversation_id,
+        tool_call_id=entry.tool_call_id,
+        tool_name=entry.tool_name,
+        user=entry.user,
+        user_id_text=user_id,
+        surface=entry.surface,
+        status=entry.status,
+        blocked_by=entry.blocked_by,
+        reason=entry.reason,
+        error=entry.error,
+        started_at=entry.started_at,
+        duration_ms=entry.duration_ms,
+        args=entry.args,
+        args_digest=entry.args_digest,
+        result_bytes=entry.result_bytes,
+        confirmation_id=entry.confirmation_id,
+        registry_digest=entry.registry_digest,
+        trace=list(entry.trace),
+        side_effects=list(entry.side_effects),
+        received_at=clock.now(),
+    )
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which entries; ``None`` does not restrict. ``since`` counts, ``until`` does not."""
+
+    tool: str | None = None
+    status: str | None = None
+    user: str | None = None
+    hook: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def find(rows: QuerySet[ConnectorCallLog], wanted: Filter) -> QuerySet[ConnectorCallLog]:
+    """Those of ``rows`` that ``wanted`` describes."""
+    if wanted.tool is not None:
+        rows = rows.filter(tool_name=wanted.tool)
+    if wanted.status is not None:
+        rows = rows.filter(status=wanted.status)
+    if wanted.user is not None:
+        who = wanted.user
+        rows = rows.filter(Q(user_id_text=who) | Q(user__email=who) | Q(user__name=who))
+    if wanted.hook is not None:
+        # JSON containment is no common ground of the two databases, but both write this text the same way.
+        part = f'"hook": {json.dumps(wanted.hook)}'
+        rows = rows.alias(trace_text=Cast("trace", TextField())).filter(
+            Q(blocked_by=wanted.hook) | Q(trace_text__contains=part)
+        )
+    if wanted.since is not None:
+        rows = rows.filter(started_at__gte=wanted.since)
+    if wanted.until is not None:
+        rows = rows.filter(started_at__lt=wanted.until)
+    return rows
+
+
+def represent(row: ConnectorCallLog) -> dict[str, Any]:
+    """One entry as the API shows it: contract section 4.3, with ``null`` for what the runtime did not say."""
+    return {
+        "id": str(row.pk),
+        "agent": row.agent_slug,
+        "session_id": row.session_id or None,
+        "conversation_id": row.conversation_id or None,
+        "tool_call_id": row.tool_call_id or None,
+        "tool_name": row.tool_name,
+        "user": row.user,
+        "surface": row.surface or None,
+        "status": row.status,
+        "blocked_by": row.blocked_by or None,
+        "reason": row.reason or None,
+        "error": row.error or None,
+        "started_at": clock.rfc3339(row.started_at),
+        "duration_ms": row.duration_ms,
+        "args": row.args,
+        "args_digest": row.args_digest or None,
+        "result_bytes": row.result_bytes,
+        "confirmation_id": str(row.confirmation_id) if row.confirmation_id else None,
+        "registry_digest": row.registry_digest or None,
+        "trace": row.trace,
+        "side_effects": row.side_effects,
+    }
