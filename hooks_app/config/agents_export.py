@@ -95,5 +95,10 @@ def _events(rows: list[Declaration]) -> Object:
         group = groups.setdefault(
             row.group_index, {**lean(HandlerGroup, {"matcher": row.matcher}), "hooks": []}
         )
-        group["hooks"].append(in_order(row.handler))
+        group["hooks"].append(_type_first(row.handler))
     return {event: [groups[index] for index in sorted(groups)] for event, groups in events.items()}
+
+
+def _type_first(handler: Object) -> Object:
+    written: Object = in_order(handler)
+    return {"type": written["type"], **written} if "type" in written else written

@@ -38,8 +38,8 @@ Point = Literal[
 class AgentFreshness(Model):
     """How old this agent's registry may get; what is omitted is the organization's."""
 
-    revalidate_after_seconds: int | None = Field(None, ge=1, le=3600)
-    max_stale_seconds: int | None = Field(None, ge=15, le=86_400)
+    revalidate_after_seconds: int | None = Field(default=None, ge=1, le=3600)
+    max_stale_seconds: int | None = Field(default=None, ge=15, le=86_400)
 
 
 class Tool(Model):
@@ -64,7 +64,9 @@ class ClassHook(Model):
     name: str = Field(min_length=1, max_length=64, description="A name of the catalogue.")
     tool_filter: str | None = Field(None, max_length=300, description="Glob over tool names.")
     when: str | None = Field(None, max_length=4096, description="CEL; the hook runs where it is true.")
-    priority: int | None = Field(None, ge=0, le=899, description="Ascending; default: the catalogue's.")
+    priority: int | None = Field(
+        default=None, ge=0, le=899, description="Ascending; default: the catalogue's."
+    )
     on_error: Literal["deny", "allow"] | None = Field(None, description="What an error of the hook means.")
     timeout_seconds: float | None = Field(None, gt=0, le=86_400)
     enabled: bool = True

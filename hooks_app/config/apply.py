@@ -85,8 +85,7 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
         people.write_group(run, organization, group)
     for absence in entry.absences:
         people.write_absence(run, organization, absence)
-    for index, channel in enumerate(entry.channels):
-        shared.write_channel(run, organization, channel, f"{path}.channels[{index}]")
+    shared.write_channels(run, organization, entry.channels, path)
     if run.errors:
         return  # what follows needs the channels
     people.write_identities(run, organization, entry.members, path)

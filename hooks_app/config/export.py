@@ -81,7 +81,7 @@ def _members(organization: Organization, note: Callable[[str], None]) -> list[Ob
             "user": row.user.username,
             **lean(schema.Member, {"email": row.user.email or None}),
             "role": row.role,
-            **lean(schema.Member, {"identities": _identities(row, note)}),
+            **lean(schema.Member, {"identities": _identities(row, note) or None}),
         }
         for row in rows
     ]

@@ -3,14 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels_app import bots
+from channels_app import channels
 from channels_app.models import Channel
 from hooks_app.config import placeholders
 from hooks_app.config.checks import Object, objects
 from portal.lib.problems import FieldError, Problem
 from portal.models import User
 
-_MISSING = object()
+# A channel's path in the file, its type and its validated configuration.
+Entry = tuple[str, str, dict[str, Any]]
 
 
 @dataclass
@@ -27,42 +28,39 @@ def read(document: Object) -> Values:
     values = Values()
     for path, organization in objects(document, "organizations", ""):
         slug = organization.get("slug")
+        entries: list[Entry] = []
         for where, channel in objects(organization, "channels", path):
             if isinstance(slug, str) and isinstance(channel.get("slug"), str):
-                _read_channel(values, slug, channel, where)
+                entries += _read_channel(values, slug, channel, where)
+        values.errors += channels.disagreements(entries)
         for where, member in objects(organization, "members", path):
             _read_password(values, member, where)
     return values
 
 
-def _read_channel(values: Values, organization: str, channel: Object, path: str) -> None:
+def _read_channel(values: Values, organization: str, channel: Object, path: str) -> list[Entry]:
+    """Keep one channel's configuration; returned in a list if it is right."""
     kind, written = channel.get("type"), channel.get("config", {})
     if not isinstance(kind, str) or not isinstance(written, dict):
-        return
+        return []
     row = Channel.objects.filter(organization__slug=organization, slug=channel["slug"], type=kind).first()
+    stored = row.config if row is not None else {}
     config: dict[str, Any] = {}
     faults = []
     for key, value in written.items():
         try:
             config[key] = placeholders.fill(value)
         except placeholders.Unset as unset:
-            kept = (row.config or {}).get(key, _MISSING) if row is not None else _MISSING
-            if kept is _MISSING or kept in (None, ""):
+            config[key] = stored.get(key)
+            if config[key] in (None, ""):
                 faults.append(FieldError(f"{path}.config.{key}", "unset", unset.message))
-            else:
-                config[key] = kept
-    if not faults:
-        faults = _validate(kind, config, path)
-    values.errors += faults
     values.configs[organization, channel["slug"]] = config
-
-
-def _validate(kind: str, config: dict[str, Any], path: str) -> list[FieldError]:
     try:
-        bots.validate_config(kind, config)
+        complete = channels.validate_config(kind, config) if not faults else {}
     except Problem as problem:
-        return [FieldError(f"{path}.{error.path}", error.code, error.message) for error in problem.errors]
-    return []
+        faults = [FieldError(f"{path}.{error.path}", error.code, error.message) for error in problem.errors]
+    values.errors += faults
+    return [] if faults else [(path, kind, complete)]
 
 
 def _read_password(values: Values, member: Object, path: str) -> None:

@@ -1,5 +1,7 @@
 """Writes members, groups, absences and identities."""
 
+from uuid import UUID
+
 from channels_app import identities
 from channels_app.models import Channel, Identity
 from hooks_app.config import schema
@@ -77,7 +79,9 @@ def absence_path(organization: Organization, user: str, first_day: str) -> str:
 
 def write_identities(run: Run, organization: Organization, members: list[schema.Member], path: str) -> None:
     """Bind the accounts that members name. Those bound before and named no more go first, so that they can move."""
-    apps = {row.slug: row.app_id for row in Channel.objects.filter(organization=organization)}
+    apps: dict[str, UUID | None] = {
+        row.slug: row.app_id for row in Channel.objects.filter(organization=organization)
+    }
     apps[RUNTIME] = None
     wanted = {
         (member.user, apps[identity.channel], identity.external_id)
@@ -93,7 +97,7 @@ def write_identities(run: Run, organization: Organization, members: list[schema.
 
 
 def _unbind_rest(
-    run: Run, organization: Organization, user: str, wanted: set[tuple[str, object, str]]
+    run: Run, organization: Organization, user: str, wanted: set[tuple[str, UUID | None, str]]
 ) -> None:
     rows = Identity.objects.filter(organization=organization, user__username=user)
     for row in rows.select_related("app", "user", "organization"):

@@ -86,9 +86,7 @@ def _bound(text: str) -> None:
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise _refused(
-                    f"line {event.start_mark.line + 1}", f"is nested deeper than {MAX_DEPTH} levels"
-                )
+                raise _refused(_line(event), f"is nested deeper than {MAX_DEPTH} levels")
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             depth -= 1
 
@@ -127,7 +125,7 @@ class _Plain:
                 continue
             key = self._read_key(key_node, path)
             if key in own:
-                self._fail((*path, key), f"appears twice in its object (line {key_node.start_mark.line + 1})")
+                self._fail((*path, key), f"appears twice in its object ({_line(key_node)})")
             own[key] = self.read(value_node, (*path, key))
         return {**merged, **own}
 
@@ -146,8 +144,8 @@ class _Plain:
     def _read_key(self, node: Node, path: tuple[int | str, ...]) -> str:
         if isinstance(node, ScalarNode) and node.tag == "tag:yaml.org,2002:str":
             return str(node.value)
-        self._fail(path, f"the key in line {node.start_mark.line + 1} must be a text; put it in quotes")
-        return f"(line {node.start_mark.line + 1})"
+        self._fail(path, f"the key in {_line(node)} must be a text; put it in quotes")
+        return f"({_line(node)})"
 
     def _read_scalar(self, node: Node, path: tuple[int | str, ...]) -> Any:
         if node.tag == "tag:yaml.org,2002:timestamp":
@@ -163,6 +161,11 @@ class _Plain:
 
     def _fail(self, path: tuple[int | str, ...], message: str) -> None:
         self.errors.append(FieldError(write_path(path), "invalid", message))
+
+
+def _line(at: Any) -> str:
+    """Where a node or an event begins."""
+    return f"line {at.start_mark.line + 1}"
 
 
 def _refused(path: str, message: str) -> ConfigInvalid:

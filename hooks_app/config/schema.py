@@ -30,9 +30,11 @@ class Freshness(Model):
     """How old a registry may get in a runtime."""
 
     revalidate_after_seconds: int = Field(
-        15, ge=1, le=3600, description="A runtime asks again after this time."
+        default=15, ge=1, le=3600, description="A runtime asks again after this time."
     )
-    max_stale_seconds: int = Field(300, ge=15, le=86_400, description="An older registry runs no tool.")
+    max_stale_seconds: int = Field(
+        default=300, ge=15, le=86_400, description="An older registry runs no tool."
+    )
 
 
 class Identity(Model):
@@ -116,8 +118,8 @@ class Grants(Model):
     """Standing approvals that an approver may give."""
 
     allowed: bool = False
-    max_uses: int = Field(10, ge=1, le=1_000_000)
-    max_seconds: int = Field(3600, ge=1, le=31_536_000)
+    max_uses: int = Field(default=10, ge=1, le=1_000_000)
+    max_seconds: int = Field(default=3600, ge=1, le=31_536_000)
 
 
 class ApprovalPolicy(Model):

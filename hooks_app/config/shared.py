@@ -2,21 +2,31 @@
 
 from typing import Any
 
-from django.db.models import Model
 from pydantic import ValidationError
 
 from channels_app import channels
 from channels_app.models import Channel
 from hooks_app.config import schema
+from hooks_app.config.agents_schema import Tool
 from hooks_app.config.changes import Run, assign, verb_of
 from hooks_app.models import Action, ApprovalPolicy, Connector
 from portal.lib.problems import Problem
 from portal.models import Group, Organization
 
 
-def write_channel(run: Run, organization: Organization, channel: schema.Channel, path: str) -> None:
+def write_channels(run: Run, organization: Organization, entries: list[schema.Channel], path: str) -> None:
+    """The channels. Those that exist go first: they bring an app its new secrets, which one that joins must know."""
+    stored = {row.slug: row for row in Channel.objects.filter(organization=organization)}
+    for index, entry in sorted(enumerate(entries), key=lambda item: item[1].slug not in stored):
+        # Read again: the channel before may have changed the app that both share.
+        row = Channel.objects.filter(organization=organization, slug=entry.slug).first()
+        _write_channel(run, organization, entry, row, f"{path}.channels[{index}]")
+
+
+def _write_channel(
+    run: Run, organization: Organization, channel: schema.Channel, row: Channel | None, path: str
+) -> None:
     """A channel and its app. The writer of channels appends the audit event."""
-    row = Channel.objects.filter(organization=organization, slug=channel.slug).first()
     before = _content(row) if row else None
     try:
         row = channels.save(
@@ -85,7 +95,7 @@ def write_connector(run: Run, organization: Organization, connector: schema.Conn
     stored = {action.name: action for action in row.actions.all()}
     for position, action in enumerate(connector.actions):
         made = action.name not in stored
-        kept: Model = stored.pop(action.name, None) or Action(connector=row, name=action.name)
+        kept = stored.pop(action.name) if action.name in stored else Action(connector=row, name=action.name)
         data = assign(kept, {**tool_columns(action), "position": position})
         verb = verb_of(made, data)
         run.record(verb, "action", f"{path}/{action.name}", organization, kept.pk, data)
@@ -97,7 +107,7 @@ def write_connector(run: Run, organization: Organization, connector: schema.Conn
         run.outdate(organization)
 
 
-def tool_columns(tool: schema.Action | schema.Tool) -> dict[str, Any]:
+def tool_columns(tool: Tool) -> dict[str, Any]:
     """The columns of an action or a tool, but for its name."""
     values = tool.model_dump(exclude={"name", "input_schema"})
     return {**values, "schema": tool.input_schema}
