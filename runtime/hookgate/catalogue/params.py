@@ -34,8 +34,9 @@ class ApprovalGateParams(HookParams):
 
 
 class GateTrigger(ApprovalGateParams):
-    """One declared gate entry inside a manifest."""
+    """One declared gate entry inside a manifest. ``name`` is the spelling under which it was declared."""
 
+    name: str | None = None
     tool_filter: str | None = None
     when: str | None = None
 
