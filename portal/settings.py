@@ -1,5 +1,6 @@
 """Settings of the portal: one file, everything from the environment, usable with none of it set."""
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -162,6 +163,8 @@ LOGOUT_REDIRECT_URL = "login"
 
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
+if VAR_DIR.is_dir() and os.access(VAR_DIR, os.W_OK):
+    STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns about a folder that `collectstatic` has not made yet
 WHITENOISE_USE_FINDERS = True  # a fresh clone serves its static files without `collectstatic`
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 SECURE_CONTENT_TYPE_NOSNIFF = True
