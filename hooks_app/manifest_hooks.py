@@ -281,7 +281,7 @@ def _check_tool_filter_applies(item: Mapping[str, Any], path: str, points: list[
 
 def _read_events(inputs: Inputs, faults: Faults, *, first: int) -> list[tuple[int, dict[str, Any]]]:
     """The user-defined handlers, numbered after the class hooks."""
-    hooks = []
+    hooks: list[tuple[int, dict[str, Any]]] = []
     for item in inputs.content["events"]:
         name = f"{item['event']}[{item['group']}].hooks[{item['index']}]"
         path = f"hooks.events.{name}"

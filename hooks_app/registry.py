@@ -76,7 +76,7 @@ def serve(agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM) -> S
     ``registry_unbuildable`` with every reason.
     """
     now = _servable(agent, surface)
-    revision = RegistryRevision.objects.get(pk=now.revision_id)
+    revision = _revision(now)
     state = halting.state(now.agent, now.agent.organization)
     document = manifests.document(revision.manifest, surface=surface, state=state)
     if surface == "eval":
@@ -108,7 +108,7 @@ def published(agent: Agent) -> Governance:
     """
     now = head(agent)
     _refuse(now, switched_off=False)
-    return _governance(now.revision_id)
+    return _governance(_revision(now).pk)
 
 
 def was_served(agent: Agent, digest: str) -> bool:
@@ -149,8 +149,15 @@ def _refuse(head: RegistryHead, *, switched_off: bool) -> None:
         )
     if switched_off and not head.agent.enabled:
         errors.append(FieldError("enabled", "agent_disabled", f"{head.agent.slug} is switched off"))
-    if errors or head.revision_id is None:
+    if errors:
         raise _unbuildable(*errors)
+
+
+def _revision(head: RegistryHead) -> RegistryRevision:
+    """The revision of a head that :func:`_refuse` has let pass."""
+    if head.revision is None:
+        raise _unbuildable()
+    return head.revision
 
 
 def _unbuildable(*errors: FieldError) -> Problem:

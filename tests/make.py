@@ -99,7 +99,7 @@ def channel(
     **columns: Any,
 ) -> Channel:
     """A channel and its app, as rows; nobody has asked the platform anything."""
-    settings = {**FEISHU, **(config or {})}
+    settings: Any = {**FEISHU, **(config or {})}
     app, _ = App.objects.get_or_create(organization=organization, type=type, key=settings["app_id"])
     return Channel.objects.create(
         organization=organization, app=app, slug=slug, type=type, config=settings, **columns
