@@ -10,3 +10,9 @@ class ChannelsConfig(AppConfig):
     name = "channels_app"
     verbose_name = _("Channels")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer for the topics that are this app's own."""
+        from channels_app import probes, topics
+
+        topics.register(probes.PREFIX, probes.Probes())

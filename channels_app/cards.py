@@ -9,11 +9,13 @@ from enum import StrEnum
 from typing import Any, Self
 
 # Characters that change what a reader sees without being seen: C0/C1 controls but tab and newline, bidi controls,
-# zero-width characters, line and paragraph separators, tag characters.
+# zero-width characters, fillers that draw nothing, line and paragraph separators, tag characters, variation selectors
+# of plane 14, and lone surrogates, which no platform can be sent.
 _INVISIBLE = (
     {*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7F, 0xA0), 0xAD, 0x61C, 0x180E, 0xFEFF}
     | {*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070)}
-    | {*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)}
+    | {*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0), *range(0xD800, 0xE000)}
+    | {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 )
 
 
@@ -109,7 +111,7 @@ def fit(card: Card, *, body_bytes: int) -> Card:
     kept = encoded[:body_bytes].decode("utf-8", "ignore")
     return replace(
         card,
-        body=f"{kept}\n{card.cut_notice}",
+        body=f"{kept}\n{card.cut_notice}" if kept else card.cut_notice,
         buttons=tuple(button for button in card.buttons if not button.needs_whole_body),
     )
 

@@ -1,5 +1,8 @@
 """Addresses of the app."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from channels_app import views
+
+app_name = "channels"
+urlpatterns = [path("channels/<slug:organization>/<slug:slug>/callback", views.callback, name="callback")]

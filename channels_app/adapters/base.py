@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SecretStr
 
 from channels_app.cards import Card
 from portal.lib.http import Client
@@ -54,9 +54,22 @@ class CallbackRefused(Exception):
 
 
 class AdapterConfig(BaseModel):
-    """Base of the typed configurations. Fields typed ``SecretStr`` are write-only everywhere."""
+    """Base of the typed configurations. Fields typed ``SecretStr`` are write-only everywhere.
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    ``base_url`` is where the platform's API is; an adapter's model gives it a default.
+    """
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, hide_input_in_errors=True)
+
+    base_url: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as it is stored, encrypted: secrets revealed, absent values left out."""
+        return {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in self
+            if value is not None
+        }
 
 
 ConfigModel = type[AdapterConfig]
@@ -148,19 +161,14 @@ class Chat:
     description: str = ""
 
 
-class Adapter(ABC):
-    """One platform. Instances are cheap and live for one delivery, callback or check."""
+class Platform(ABC):
+    """What the portal must know of a platform to keep a channel's configuration."""
 
     type: ClassVar[str]
     title: ClassVar[str]
     config_model: ClassVar[ConfigModel]
     # Hosts that a channel's base_url may name without HOOKGATE_CHANNEL_HOSTS.
     hosts: ClassVar[tuple[str, ...]]
-
-    def __init__(self, config: Any, *, client: Client, tokens: TokenStore) -> None:
-        self.config = config
-        self.client = client
-        self.tokens = tokens
 
     @classmethod
     @abstractmethod
@@ -171,6 +179,30 @@ class Adapter(ABC):
     @abstractmethod
     def recipients(cls, config: Any) -> list[str]:
         """Whom a card of this channel goes to; each gets a delivery of its own."""
+
+    @classmethod
+    @abstractmethod
+    def unusable(cls, config: Any) -> str | None:
+        """Why a channel with this configuration can't carry cards in this release, and what to do; else ``None``."""
+
+
+class Adapter(Platform):
+    """One platform at work. Instances are cheap and live for one delivery, callback or check."""
+
+    # At most so many calls, in the notation of the ``limits`` library: sends per recipient, updates per message.
+    send_rate: ClassVar[str]
+    update_rate: ClassVar[str]
+    # For so many seconds after a first try the same key can't send a second message; 0 when there are no keys.
+    repeat_seconds: ClassVar[int]
+
+    def __init__(self, config: Any, *, client: Client, tokens: TokenStore) -> None:
+        self.config = config
+        self.client = client
+        self.tokens = tokens
+
+    @abstractmethod
+    def fit(self, card: Card) -> Card:
+        """What of ``card`` this platform can show: what :meth:`render` draws, and no button more. Pure."""
 
     @abstractmethod
     def render(self, card: Card, ref: str) -> dict[str, Any]:

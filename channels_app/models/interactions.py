@@ -7,6 +7,7 @@ from django.db import models
 from channels_app.models.channels import App, Channel
 from channels_app.models.deliveries import Delivery
 from portal.lib import ids
+from portal.lib.fields import EncryptedJSONField
 
 
 class Interaction(models.Model):
@@ -26,7 +27,7 @@ class Interaction(models.Model):
     action = models.CharField(max_length=64, blank=True)
     # What became of it, in one word, and the answer that the platform was given (null while it is being worked out).
     result = models.CharField(max_length=64, blank=True)
-    answer: Any = models.JSONField(null=True, blank=True)
+    answer: Any = EncryptedJSONField(null=True, blank=True)
     received_at = models.DateTimeField()
 
     class Meta:

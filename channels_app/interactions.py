@@ -1,0 +1,106 @@
+"""From an authentic tap to its answer: dedupe, find the card, dispatch to the card's owner.
+
+One transaction holds the interaction's row, the owner's decision and the stored answer. A second copy of the same event
+waits for the first at the unique event id and is given the stored answer.
+"""
+
+from dataclasses import replace
+
+import structlog
+from django.db import IntegrityError, transaction
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from channels_app import deliveries, identities, topics
+from channels_app.adapters.base import Adapter, Answer, CallbackRefused, Reply, Tap
+from channels_app.cards import Card, hide_body
+from channels_app.models import App, Channel, Delivery, Interaction
+from portal.lib import clock
+from portal.lib.crypto import same
+
+log = structlog.get_logger(__name__)
+
+
+def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
+    """Answer one authentic tap that arrived at ``channel``'s address.
+
+    Always an answer of 200 in the platform's form, also when nothing changes. Raises :class:`CallbackRefused` (403) for
+    a tap of another tenant than the app's.
+    """
+    app = channel.app
+    if app.tenant_key and tap.tenant_key and not same(app.tenant_key, tap.tenant_key):
+        raise CallbackRefused(403, "wrong_tenant", "the callback is for another tenant")
+    stored = _stored(app, tap)
+    if stored is not None:
+        return stored
+    delivery = deliveries.resolve(
+        Delivery.objects.filter(channel__app=app, organization_id=app.organization_id).select_related(
+            "channel__app", "channel__organization", "organization"
+        ),
+        tap,
+    )
+    with translation.override(delivery.channel.language if delivery else channel.language):
+        try:
+            return _once(channel, adapter, tap, delivery)
+        except IntegrityError as error:
+            stored = _stored(app, tap)
+            if stored is None:
+                log.exception("interaction_failed", channel=channel.slug, error=type(error).__name__)
+            return stored or _failed(adapter, channel)
+        except Exception:
+            # The platform is told in its own form, and nothing is kept: the next tap may succeed.
+            log.exception("interaction_failed", channel=channel.slug)
+            return _failed(adapter, channel)
+
+
+def _stored(app: App, tap: Tap) -> Answer | None:
+    """The answer that the same event was given before."""
+    row = Interaction.objects.filter(app=app, event_id=tap.event_id).first()
+    return Answer(200, row.answer["body"].encode("utf-8")) if row and row.answer else None
+
+
+def _failed(adapter: Adapter, channel: Channel) -> Answer:
+    return adapter.answer(
+        Reply(_("Something went wrong and nothing was recorded. Tap again, or use the inbox."), ok=False)
+    )
+
+
+@transaction.atomic
+def _once(channel: Channel, adapter: Adapter, tap: Tap, delivery: Delivery | None) -> Answer:
+    row = Interaction.objects.create(
+        organization_id=channel.organization_id,
+        app=channel.app,
+        channel=channel,
+        event_id=tap.event_id,
+        external_id=tap.external_id,
+        delivery=delivery,
+        action=tap.action,
+        received_at=clock.now(),
+    )
+    reply, row.result = _dispatch(adapter, tap, delivery)
+    answer = adapter.answer(replace(reply, ref=delivery.ref if delivery else ""))
+    row.answer = {"body": answer.body.decode("utf-8")}
+    row.save(update_fields=["result", "answer"])
+    learned = {"tenant_key": tap.tenant_key} if delivery and not channel.app.tenant_key else {}
+    App.objects.filter(pk=channel.app_id).update(last_callback_at=row.received_at, **learned)
+    log.info("interaction", channel=channel.slug, action=tap.action, result=row.result)
+    return answer
+
+
+def _dispatch(adapter: Adapter, tap: Tap, delivery: Delivery | None) -> tuple[Reply, str]:
+    """Let the card's owner judge. Returns the reply and what became of the tap in one word."""
+    owner = topics.owner(delivery.topic) if delivery else None
+    if delivery is None or owner is None:
+        return Reply(_("This card is not one that can be answered here."), ok=False), "unknown_card"
+    if not _shows(adapter, delivery, tap.action):
+        return Reply(_("This button is not on the card."), ok=False), "unknown_button"
+    identity = identities.find(delivery.channel.app, tap.external_id)
+    reply = owner.tap(delivery=delivery, tap=tap, identity=identity)
+    return reply, "accepted" if reply.ok else "refused"
+
+
+def _shows(adapter: Adapter, delivery: Delivery, action: str) -> bool:
+    """Whether the card as shown has that button. One that has none has ended, which its owner explains."""
+    card = Card.from_json(delivery.card)
+    shown = adapter.fit(hide_body(card) if (delivery.handle or {}).get("body_hidden") else card)
+    return not card.buttons or any(button.key == action for button in shown.buttons)

@@ -1,0 +1,78 @@
+"""``check_channel ORG/CHANNEL``: what works, what doesn't and what to do."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from channels_app import channels
+from channels_app.adapters.base import Adapter, AdapterError
+from channels_app.models import Channel
+from portal.lib.clock import rfc3339
+from portal.lib.http import ForbiddenAddress
+from portal.lib.problems import Problem
+
+
+class Command(BaseCommand):
+    """Prints one line per thing tried; exit code 1 if the channel can't carry cards."""
+
+    help = "Says what of a channel works, what doesn't and what to do."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """One argument, the channel."""
+        parser.add_argument("channel", metavar="ORG/CHANNEL")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Try what a delivery needs. Raises ``CommandError`` (exit code 1) when something doesn't work."""
+        channel = self._find(options["channel"])
+        if channel.config.get("transport", "webhook") == "webhook":
+            self.stdout.write(f"callback_url: {channels.callback_url(channel)}")
+        reason = channels.usable(channel)
+        if reason:
+            self.stdout.write(f"FAIL  channel: {reason}")
+        working = self._try(channel)
+        self._past(channel)
+        if reason or not working:
+            raise CommandError(f"{options['channel']} can't carry cards; see above")
+
+    def _find(self, path: str) -> Channel:
+        organization, _, slug = path.partition("/")
+        found = (
+            Channel.objects.select_related("app", "organization")
+            .filter(organization__slug=organization, slug=slug)
+            .first()
+        )
+        if found is None:
+            raise CommandError(f"{path}: there is no such channel; use ORG/CHANNEL, such as acme/ops-feishu")
+        return found
+
+    def _try(self, channel: Channel) -> bool:
+        if not issubclass(channels.adapter_class(channel.type), Adapter):
+            return False
+        try:
+            adapter = channels.open_adapter(channel)
+        except (Problem, ForbiddenAddress) as error:
+            self.stdout.write(f"FAIL  configuration: {error}")
+            return False
+        results = adapter.check()
+        for result in results:
+            self.stdout.write(f"{'ok  ' if result.ok else 'FAIL'}  {result.name}: {result.detail}")
+            if result.remedy:
+                self.stdout.write(f"      to do: {result.remedy}")
+        if any(result.name == "chat" and not result.ok for result in results):
+            self._list_chats(adapter)
+        return all(result.ok for result in results)
+
+    def _list_chats(self, adapter: Adapter) -> None:
+        try:
+            chats = adapter.chats()
+        except AdapterError:
+            return
+        for chat in chats:
+            self.stdout.write(f"      the bot is in: {chat.id}  {chat.name}")
+
+    def _past(self, channel: Channel) -> None:
+        """What nobody can try from here: whether taps arrive, and how the last card fared."""
+        seen = rfc3339(channel.app.last_callback_at) or "none yet; tap a test message in the chat"
+        self.stdout.write(f"info  last tap received: {seen}")
+        if channel.last_error:
+            self.stdout.write(f"info  last failure: {channel.last_error} ({rfc3339(channel.last_error_at)})")

@@ -1,0 +1,212 @@
+"""The rows of the outbox while they are being delivered: claim one, then settle it.
+
+Used by :mod:`channels_app.deliveries` alone. A claim commits a lease and an attempt row *before* the network is called.
+The attempt begins as ``unknown``, so that a worker that dies in the middle leaves the truth behind.
+"""
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from channels_app import topics
+from channels_app.adapters.base import AdapterError, Handle
+from channels_app.cards import Card
+from channels_app.models import Channel, Delivery, DeliveryAttempt
+from channels_app.pokes import poke_on_commit
+from portal.lib import clock, ids
+
+# Seconds. A delivery makes at most five calls of ten seconds and may wait for another worker's token.
+LEASE = 90.0
+BACKOFF_BASE = 1.0
+BACKOFF_CAP = 300.0
+# A platform may ask for more patience than our cap, but not for ever.
+LONGEST_WAIT = 3600.0
+# About a day at the cap.
+MOST_TRIES = 300
+
+Status = Delivery.Status
+Result = DeliveryAttempt.Result
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One claimed delivery: what to do, under which lease, and whether an earlier send may have arrived."""
+
+    delivery: Delivery
+    attempt: DeliveryAttempt
+    lease: UUID
+    doubt: DeliveryAttempt | None
+
+    @property
+    def card(self) -> Card:
+        """The card to show: the newest at the time of the claim."""
+        return Card.from_json(self.delivery.card)
+
+    @property
+    def is_send(self) -> bool:
+        """A first send; otherwise an update of a message that is there."""
+        return self.attempt.kind == "send"
+
+
+def due(now: datetime) -> "QuerySet[Delivery]":
+    """Rows that somebody should deliver now: due, and leased by nobody alive."""
+    free = Q(lease_until__isnull=True) | Q(lease_until__lte=now)
+    return Delivery.objects.filter(free, due_at__lte=now)
+
+
+def postpone(delivery_id: UUID, *, seconds: float) -> None:
+    """Move a row that nobody holds to a later time."""
+    now = clock.now()
+    due(now).filter(pk=delivery_id).update(due_at=now + timedelta(seconds=seconds))
+
+
+@transaction.atomic
+def claim(delivery_id: UUID, *, repeat_seconds: float) -> Job | None:
+    """Lease one due row for this worker; ``None`` when there is nothing to do, or somebody else does it.
+
+    ``repeat_seconds`` says how long after a doubtful send the platform recognizes the same key.
+    """
+    now = clock.now()
+    row = due(now).filter(pk=delivery_id).select_for_update(skip_locked=True, no_key=True).first()
+    if row is None:
+        return None
+    kind = "update" if row.handle else "send"
+    doubt = _doubt(row) if kind == "send" else None
+    if not _still_wanted(row, doubt, now, repeat_seconds):
+        row.due_at = row.lease = row.lease_until = None
+        row.save()
+        return None
+    attempt = DeliveryAttempt.objects.create(
+        delivery=row, at=now, kind=kind, version=row.wanted_version, result=Result.UNKNOWN, duration_ms=0
+    )
+    row.lease, row.lease_until = ids.new(), now + timedelta(seconds=LEASE)
+    row.attempts += 1
+    if kind == "send":
+        row.status = Status.SENDING
+    row.save()
+    return Job(row, attempt, row.lease, doubt)
+
+
+def _doubt(row: Delivery) -> DeliveryAttempt | None:
+    """The first send whose end nobody knows."""
+    return row.attempt_rows.filter(kind="send", result=Result.UNKNOWN).order_by("at", "pk").first()
+
+
+def _still_wanted(row: Delivery, doubt: DeliveryAttempt | None, now: datetime, repeat_seconds: float) -> bool:
+    """Whether a call is still right; sets the row's final words when it is not."""
+    if row.handle:
+        return row.wanted_version > row.shown_version
+    if doubt is None and row.send_before and row.send_before <= now:
+        row.status = Status.SUPERSEDED
+        return False
+    if doubt is not None and now >= doubt.at + timedelta(seconds=repeat_seconds):
+        row.status = Status.UNKNOWN
+        row.last_error = "unknown: the platform never said whether the message arrived; not sent again"
+        return False
+    return True
+
+
+def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int) -> None:
+    """Record that the platform has taken the card; ``hidden`` says that it went without its body."""
+    now = clock.now()
+    with transaction.atomic():
+        row = _held(job)
+        if row is None:
+            return
+        if handle is not None:
+            row.message_id, row.chat_id = handle.message_id, handle.chat_id
+            row.handle = {"message_id": handle.message_id, "chat_id": handle.chat_id, **handle.more}
+        row.handle = {**row.handle, "body_hidden": hidden}
+        row.sent_at = row.sent_at or now
+        row.status = Status.SENT
+        # With the same key a platform keeps what came first: after a doubtful send the oldest card may be what shows.
+        row.shown_version = job.doubt.version if job.doubt else job.attempt.version
+        row.last_error = None
+        row.due_at = now if row.wanted_version > row.shown_version else None
+        _finish(job, row, Result.OK, None, duration_ms)
+        Channel.objects.filter(pk=row.channel_id).exclude(last_error="").update(
+            last_error="", last_error_at=None
+        )
+
+
+def settle_error(job: Job, error: AdapterError, *, duration_ms: int) -> None:
+    """Record that the platform refused or could not be reached, and decide when to try again, if at all."""
+    hopeless = error.permanent or _tries(job) >= MOST_TRIES
+    with transaction.atomic():
+        if hopeless:
+            # The owner locks its own row before its deliveries; the other order here would be a deadlock.
+            topics.lock(job.delivery.topic)
+        row = _held(job)
+        if row is None:
+            return
+        row.last_error = f"{error.code}: {error.message}"[:500]
+        row.due_at = None if hopeless else clock.now() + timedelta(seconds=_wait(job, error))
+        result = _after_send(job, row, error, hopeless) if job.is_send else _after_update(job, row, hopeless)
+        _finish(job, row, result, error, duration_ms)
+        if row.status == Status.FAILED:
+            topics.undelivered(row)
+        if hopeless:
+            # Last, like everywhere: whoever holds a channel's row asks for no delivery any more.
+            Channel.objects.filter(pk=row.channel_id).update(
+                last_error=row.last_error, last_error_at=clock.now()
+            )
+
+
+def _after_send(job: Job, row: Delivery, error: AdapterError, hopeless: bool) -> str:
+    doubtful = error.unknown or job.doubt is not None
+    if doubtful:
+        row.status = Status.UNKNOWN
+    elif hopeless:
+        row.status = Status.FAILED
+    elif row.wanted_version > job.attempt.version and not Card.from_json(row.card).buttons:
+        # It ended while we tried; nobody needs to hear the end of what they never saw.
+        row.status, row.due_at = Status.SUPERSEDED, None
+    else:
+        row.status = Status.QUEUED
+    if error.unknown:
+        return Result.UNKNOWN
+    return Result.FAILED if hopeless else Result.RETRY
+
+
+def _after_update(job: Job, row: Delivery, hopeless: bool) -> str:
+    row.status = Status.SENT
+    if hopeless and row.wanted_version > job.attempt.version:
+        row.due_at = clock.now()
+    return Result.FAILED if hopeless else Result.RETRY
+
+
+def _wait(job: Job, error: AdapterError) -> float:
+    """Seconds until the next try: the platform's wish, else exponential with jitter."""
+    if error.retry_after is not None:
+        return min(max(error.retry_after, 0.0), LONGEST_WAIT)
+    longest: float = min(BACKOFF_BASE * 2 ** min(_tries(job) - 1, 20), BACKOFF_CAP)
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311  # spreads load, guards nothing
+
+
+def _tries(job: Job) -> int:
+    return job.delivery.attempt_rows.filter(kind=job.attempt.kind, version=job.attempt.version).count()
+
+
+def _held(job: Job) -> Delivery | None:
+    row = Delivery.objects.select_for_update(no_key=True).filter(pk=job.delivery.pk, lease=job.lease).first()
+    if row is None:
+        log.warning("delivery_lease_lost", delivery=str(job.delivery.pk))
+    return row
+
+
+def _finish(job: Job, row: Delivery, result: str, error: AdapterError | None, duration_ms: int) -> None:
+    row.lease = row.lease_until = None
+    row.save()
+    job.attempt.result = result
+    job.attempt.duration_ms = duration_ms
+    if error is not None:
+        job.attempt.code, job.attempt.message = error.code[:64], error.message[:500]
+    job.attempt.save()
+    if row.due_at is not None and row.due_at <= clock.now():
+        poke_on_commit(row.pk)

@@ -1,0 +1,68 @@
+"""One access token per app, shared by every worker.
+
+The token is on the app's row, encrypted. A lease column lets one worker fetch a new one; the others wait for it. The
+platform is asked outside any transaction.
+"""
+
+import time
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Q
+
+from channels_app.adapters.base import AdapterError, TokenFetch
+from channels_app.models import App
+from portal.lib import clock
+
+# Seconds. A fetch takes at most one HTTP time-out; whoever dies during it is replaced after the lease.
+LEASE = 15.0
+WAIT = 20.0
+POLL = 0.05
+# A token is renewed so long before its end that none expires on its way: 5 minutes, or a tenth of a short life.
+MARGIN = 300.0
+
+
+class AppTokens:
+    """The :class:`~channels_app.adapters.base.TokenStore` of one app's row."""
+
+    def __init__(self, app_id: UUID) -> None:
+        self._row = App.objects.filter(pk=app_id)
+
+    def get(self, fetch: TokenFetch, *, stale: str | None = None) -> str:
+        """Return a token that is not ``stale``; fetch one if need be. Raises :class:`AdapterError`."""
+        give_up = time.monotonic() + WAIT
+        while time.monotonic() < give_up:
+            found = self._stored(stale)
+            if found:
+                return found
+            if self._lease():
+                return self._stored_or_fetched(fetch, stale)
+            time.sleep(POLL)
+        raise AdapterError("token_busy", "another worker is fetching the access token", permanent=False)
+
+    def _stored(self, stale: str | None) -> str | None:
+        token, until = self._row.values_list("token", "token_expires_at").get()
+        good = token is not None and token != stale and until is not None and until > clock.now()
+        return str(token) if good else None
+
+    def _lease(self) -> bool:
+        now = clock.now()
+        free = Q(token_lease_until__isnull=True) | Q(token_lease_until__lte=now)
+        return bool(self._row.filter(free).update(token_lease_until=now + timedelta(seconds=LEASE)))
+
+    def _stored_or_fetched(self, fetch: TokenFetch, stale: str | None) -> str:
+        try:
+            # Between the look and the lease another worker may have finished.
+            found = self._stored(stale)
+            if found:
+                return found
+            token, seconds = fetch()
+            until = clock.now() + timedelta(seconds=seconds - min(MARGIN, seconds / 10))
+            self._row.update(token=token, token_expires_at=until)
+        finally:
+            self._row.update(token_lease_until=None)
+        if token == stale:
+            raise AdapterError(
+                "token_refused", "the platform issues a token that it calls invalid", permanent=False
+            )
+        return token
