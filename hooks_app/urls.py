@@ -2,6 +2,10 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from hooks_app.api.streams import InboxEventsView
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("hooks_app.api.urls")),
+    # Answered before Django is asked; see hooks_app.api.waiting.
+    path("inbox/events", InboxEventsView.as_view()),
 ]

@@ -1,0 +1,282 @@
+"""The three requests that last: waiting for a confirmation, an agent's events, the inbox's events.
+
+A pure ASGI application, which :mod:`portal.asgi` puts before Django's handler: that one holds a thread per request. Who
+waits here has subscribed before it read (:mod:`portal.wakeups`), and sleeps until woken, until something runs out, or
+until its time is up. A look at the rows comes in two sizes: a cheap one, shared by everybody who was woken, says
+whether anything is different; the full one asks the view itself, which judges the caller again.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+import structlog
+from django.http import HttpResponse
+
+from hooks_app.api import reading, streams
+from hooks_app.api.reading import Batch
+from hooks_app.api.streams import Event, Ticket
+from hooks_app.models import ConfirmationRequest
+from portal import wakeups
+from portal.api import problems
+from portal.bounds import Receive, Scope, Send
+from portal.hub import Subscription
+from portal.lib import clock, ids
+from portal.lib.problems import Problem, not_found
+
+CONFIRMATION = re.compile(r"/api/v1/confirmations/([0-9a-fA-F-]{32,36})")
+AGENT_EVENTS = re.compile(r"/api/v1/agents/[^/]+/events")
+INBOX_EVENTS = re.compile(r"/inbox/events")
+
+# Seconds. A quiet stream says something at least every 15; each time it also looks, and judges its caller again.
+HEARTBEAT = 10.0
+# For how long a caller who was judged may be told changes.
+TRUST = 2.0
+# A client that takes nothing for this long is given up.
+SEND_TIMEOUT = 30.0
+# Added to the time when something runs out, so that it has run out when it is read.
+SLACK = 0.005
+# What a browser waits before it connects again, in milliseconds.
+RETRY = 2000
+
+STREAMS_PER_CALLER = 100
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One kind of stream: how it is read, what greets a listener, which events a change makes."""
+
+    now: Batch[Any, Any]
+    opening: Callable[[Any], Iterator[Event]]
+    changes: Callable[[Any, Any, Ticket], Iterator[Event]]
+
+
+def read_open(keys: Sequence[UUID]) -> dict[UUID, bool]:
+    """Which of these requests are still pending."""
+    rows = ConfirmationRequest.objects.filter(pk__in=keys, status="pending", expires_at__gt=clock.now())
+    return dict.fromkeys(rows.values_list("pk", flat=True), True)
+
+
+class Places:
+    """How many streams each caller holds in this process."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def take(self, holder: str) -> Iterator[None]:
+        """One place for the length of the block. Raises ``Problem`` 429 ``too_many_streams``."""
+        if self._taken[holder] >= self._limit:
+            raise Problem(
+                429,
+                "too_many_streams",
+                f"This caller already holds {self._limit} streams; close some, or share one.",
+                retry_after=5,
+            )
+        self._taken[holder] += 1
+        try:
+            yield
+        finally:
+            self._taken[holder] -= 1
+            if not self._taken[holder]:
+                del self._taken[holder]
+
+
+class Application:
+    """The ASGI callable."""
+
+    def __init__(self) -> None:
+        self._open = Batch(read_open)
+        self._agents = Feed(Batch(streams.read_agents), streams.agent_opening, streams.agent_changes)
+        self._inboxes = Feed(Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes)
+        self._places = Places(STREAMS_PER_CALLER)
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether the request is one that lasts."""
+        if scope["method"] != "GET":
+            return False
+        path = scope["path"]
+        if CONFIRMATION.fullmatch(path):
+            return _wait(scope) not in {None, "0"}
+        return bool(AGENT_EVENTS.fullmatch(path) or INBOX_EVENTS.fullmatch(path))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it, or stop at once when the client goes away."""
+        work = asyncio.ensure_future(self._answer(scope, send))
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (work, gone):
+                if task.done():
+                    task.result()
+        finally:
+            work.cancel()
+            gone.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+    async def _answer(self, scope: Scope, send: Send) -> None:
+        sender = Sender(send)
+        try:
+            if CONFIRMATION.fullmatch(scope["path"]):
+                await sender.respond(await self._confirmation(scope))
+            elif AGENT_EVENTS.fullmatch(scope["path"]):
+                await self._stream(self._agents, scope, sender)
+            else:
+                await self._stream(self._inboxes, scope, sender)
+        except Problem as problem:
+            await sender.respond(problems.respond(problem))
+        except Exception as error:  # the outermost place that knows what the client can be told
+            log.error("waiting.failed", path=scope["path"], exc_info=error)
+            if not sender.started:
+                failed = Problem(500, "internal", "The portal failed to answer; its log has the reason.")
+                await sender.respond(problems.respond(failed))
+
+    async def _confirmation(self, scope: Scope) -> HttpResponse:
+        """Ask the view until its answer is final, or time is up."""
+        pk = ids.parse(scope["path"].rpartition("/")[2])
+        if pk is None:
+            return await reading.ask(scope)
+        async with wakeups.subscribe(f"confirmation:{pk}") as subscription:
+            response = await reading.ask(scope)
+            deadline = time.monotonic() + (float(_wait(scope) or 0) if response.status_code == 200 else 0)
+            while (expires_at := _pending_until(response)) is not None:
+                left = deadline - time.monotonic()
+                if left <= 0 or subscription.ended:
+                    break
+                woken = await subscription.wait(min(left, _seconds_until(expires_at)))
+                if woken and not subscription.ended and await self._open.load(pk):
+                    continue
+                response = await reading.ask(scope)
+            return response
+
+    async def _stream(self, feed: Feed, scope: Scope, sender: "Sender") -> None:
+        """Send events until the client goes, the process stops or the caller may no longer listen."""
+        ticket = await _ticket(scope, sender)
+        if ticket is None:
+            return
+        with self._places.take(ticket.holder):
+            async with wakeups.subscribe(*ticket.topics) as subscription:
+                now = await feed.now.load(ticket.key)
+                if now is None:
+                    raise not_found()
+                await sender.start_events()
+                await sender.send_events(feed.opening(now))
+                await self._follow(feed, now, ticket, scope, sender, subscription)
+
+    async def _follow(
+        self,
+        feed: Feed,
+        seen: Any,
+        ticket: Ticket,
+        scope: Scope,
+        sender: "Sender",
+        subscription: Subscription,
+    ) -> None:
+        judged = time.monotonic()
+        while True:
+            woken = await subscription.wait(min(HEARTBEAT, _seconds_until(seen.turns_at)))
+            if subscription.ended:
+                break
+            now = await feed.now.load(ticket.key)
+            if now is None:
+                break
+            events = list(feed.changes(seen, now, ticket))
+            seen = now
+            if not events and woken:
+                continue
+            if time.monotonic() - judged > TRUST:
+                if await _ticket(scope, None) != ticket:
+                    break
+                judged = time.monotonic()
+            await sender.send_events(events)
+        await sender.end()
+
+
+class Sender:
+    """One response on its way out."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def respond(self, response: HttpResponse) -> None:
+        """Send a whole response."""
+        self.started = True
+        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
+        await self._send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        await self._send({"type": "http.response.body", "body": response.content})
+
+    async def start_events(self) -> None:
+        """Open a stream of events."""
+        self.started = True
+        headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(f"retry: {RETRY}\n\n")
+
+    async def send_events(self, events: Iterable[Event]) -> None:
+        """Send events; without any, a comment that keeps the connection alive."""
+        frames = [f"event: {event.name}\ndata: {json.dumps(event.data)}\n\n" for event in events]
+        await self._write("".join(frames) or ": quiet\n\n")
+
+    async def end(self) -> None:
+        """Close the stream; the client connects again."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _write(self, text: str) -> None:
+        async with asyncio.timeout(SEND_TIMEOUT):
+            await self._send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+async def _ticket(scope: Scope, sender: Sender | None) -> Ticket | None:
+    """The caller's ticket; ``None`` when they get none, and then ``sender`` has told them."""
+    response = await reading.ask(scope)
+    if isinstance(response, streams.TicketResponse):
+        return response.ticket
+    if sender is not None:
+        await sender.respond(response)
+    return None
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _wait(scope: Scope) -> str | None:
+    """The query's ``wait`` as it was sent; the view judges it."""
+    values = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("wait")
+    return values[-1] if values else None
+
+
+def _pending_until(response: HttpResponse) -> datetime | None:
+    """``expires_at`` of a confirmation that is answered as pending."""
+    data = getattr(response, "data", None)
+    if response.status_code != 200 or not isinstance(data, dict) or data.get("status") != "pending":
+        return None
+    return datetime.fromisoformat(data["expires_at"])
+
+
+def _seconds_until(moment: datetime | None) -> float:
+    if moment is None:
+        return float("inf")
+    return max(0.0, (moment - clock.now()).total_seconds()) + SLACK
+
+
+application = Application()

@@ -1,0 +1,108 @@
+"""Whether the process lives, and whether it can do its work: ``/healthz`` and ``/readyz``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import connections
+from django.http import HttpRequest, JsonResponse
+from django.utils.module_loading import import_string
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from portal import embedded, wakeups
+
+TIMEOUT = 1.0  # seconds for the broker to answer
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Health:
+    """How one part is. ``detail`` is for operators, holds no secret and says what to do."""
+
+    ok: bool
+    detail: str
+
+
+Check = Callable[[], Health]
+
+
+def check_database() -> Health:
+    """The database answers a query."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return Health(True, connections["default"].vendor)
+
+
+def check_broker() -> Health:
+    """Somebody can be handed work: Redis answers, or this process works by itself."""
+    if not settings.REDIS_URL:
+        if embedded.alive():
+            return Health(True, "embedded")
+        return Health(
+            False, "no worker runs in this process; start it with `manage.py serve`, or set REDIS_URL"
+        )
+    client: Any = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+    with client:
+        client.ping()
+    return Health(True, "redis")
+
+
+def check_wakeups() -> Health:
+    """What other processes change reaches those who wait here."""
+    if wakeups.hears():
+        return Health(True, f"{wakeups.waiting()} waiting")
+    return Health(False, "cut off from other processes; trying to connect again")
+
+
+def checks() -> dict[str, Check]:
+    """Every check by name: the portal's own, and those that apps add in ``settings.HEALTH_CHECKS``."""
+    found: dict[str, Check] = {
+        "database": check_database,
+        "broker": check_broker,
+        "wakeups": check_wakeups,
+    }
+    return found | {name: import_string(path) for name, path in settings.HEALTH_CHECKS.items()}
+
+
+def run(name: str, check: Check) -> Health:
+    """One check; one that fails in an unforeseen way is logged and counts as bad."""
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001  # whatever a broken part raises, it is not ready
+        log.warning("health.check_failed", check=name, error=type(error).__name__)
+        return Health(False, f"failed: {type(error).__name__}")
+
+
+@require_safe
+@never_cache
+@login_not_required
+def healthz(request: HttpRequest) -> JsonResponse:
+    """200 while the process answers at all. Touches nothing else."""
+    return JsonResponse({"status": "alive"})
+
+
+@require_safe
+@never_cache
+@login_not_required
+def readyz(request: HttpRequest) -> JsonResponse:
+    """200 when every part works, else 503; either way each part is named."""
+    found = {name: run(name, check) for name, check in checks().items()}
+    ready = all(health.ok for health in found.values())
+    body = {
+        "status": "ready" if ready else "not_ready",
+        "checks": {name: {"ok": health.ok, "detail": health.detail} for name, health in found.items()},
+    }
+    return JsonResponse(body, status=200 if ready else 503)
