@@ -1,9 +1,7 @@
 """Taps on approval cards: from an authentic tap to a decision, and to what the person who tapped is told."""
 
 from collections.abc import Callable
-from functools import partial
 
-from django.db import transaction
 from django.utils import translation
 from django.utils.translation import gettext as _
 
@@ -34,12 +32,16 @@ class ApprovalsTopic:
                 return _refuse(problem, rows.load(row.pk), delivery, tap, identity)
             return _reply(_thank(row, tap.action), row, delivery, ok=True)
 
+    def lock(self, topic: str) -> None:
+        """Lock the request, before anybody locks one of its deliveries."""
+        request_id = ids.parse(topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
+        ConfirmationRequest.objects.select_for_update(no_key=True).filter(pk=request_id).only("pk").first()
+
     def undelivered(self, *, delivery: Delivery) -> None:
-        """Look after the request once the failure is committed: its lock is never taken behind a delivery's."""
+        """Give the request up when this was the last card that could have reached somebody."""
         row = _request_of(delivery)
         if row is not None:
-            mark = partial(confirmations.mark_undeliverable, request_id=row.pk)
-            transaction.on_commit(mark, robust=True)
+            confirmations.mark_undeliverable(request_id=row.pk)
 
 
 def _request_of(delivery: Delivery) -> ConfirmationRequest | None:

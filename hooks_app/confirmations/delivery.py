@@ -22,8 +22,8 @@ log = structlog.get_logger(__name__)
 def mark_undeliverable(*, request_id: UUID) -> bool:
     """Look after a pending request all of whose cards have failed. Returns whether it ended.
 
-    One that only a tap can decide becomes ``undeliverable``; any other stays pending for inbox and API. Takes the
-    request's lock before its deliveries', so it must not be called from the transaction that marks a delivery failed.
+    One that only a tap can decide becomes ``undeliverable``; any other stays pending for inbox and API. A caller that
+    holds one of its deliveries must have locked the request before (``topics.lock``).
     """
     with transaction.atomic():
         locked = (
@@ -44,7 +44,8 @@ def mark_undeliverable(*, request_id: UUID) -> bool:
 
 
 def sweep() -> int:
-    """Find the requests whose last card failed without anybody noticing (the process died). Returns how many ended."""
+    """Find the requests that no card can reach although nobody has said so, such as those of a channel without
+    recipients. Returns how many ended."""
     waiting = (
         ConfirmationRequest.objects.filter(
             status=ConfirmationRequest.Status.PENDING,
