@@ -10,3 +10,9 @@ class PortalConfig(AppConfig):
     name = "portal"
     verbose_name = _("Organization")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Make the deployment checks known."""
+        from portal import checks
+
+        assert checks
