@@ -15,6 +15,7 @@ from portal.lib.crypto import DecryptionFailed
 class Command(BaseCommand):
     """Prints one line per object and the number of changes; errors are ``PATH: MESSAGE`` on stderr, exit 1."""
 
+    requires_system_checks = []
     help = "Make the database match a config file (YAML or JSON). Nothing changes if anything in it is wrong."
 
     def add_arguments(self, parser: CommandParser) -> None:
