@@ -85,21 +85,16 @@ class Approval:
         )
         return _read_verdict(resource, body["tool_args"])
 
-    async def consume(self, args_digest: str) -> str | None:
-        """Use the approval for arguments with this digest; None, or why the call may not run.
+    async def consume(self, args_digest: str) -> None:
+        """Use the approval for arguments with this digest; the tool may run when this returns.
 
         The same attempt is repeated after a network failure, so an answer that got lost costs nothing.
+        Raises Unreachable and Refused; `explain_consume` says what they mean.
         """
         body = {"args_digest": args_digest, "attempt": self._attempt}
-        try:
-            reply = await self._persist("POST", f"confirmations/{self.id}/consume", body)
-        except Unreachable as error:
-            return f"the approval could not be used: the portal is out of reach ({error})"
-        except Refused as error:
-            return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
+        reply = await self._persist("POST", f"confirmations/{self.id}/consume", body)
         if reply.status != 200:
-            return f"the approval could not be used: unexpected answer {reply.status}"
-        return None
+            raise Unreachable(f"unexpected answer {reply.status}")
 
     async def report(self, status: str, detail: str | None, *, keep_trying: Callable[[], bool]) -> None:
         """Report the outcome until the portal has taken it, has refused it, or nobody waits any more."""
@@ -190,6 +185,13 @@ class Approval:
     def _describe(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         url = resource.get("url") or f"{self._portal.url}/inbox/{self.id}/"
         return {"id": self.id, "url": url, "expires_at": resource.get("expires_at")}
+
+
+def explain_consume(error: Unreachable | Refused) -> str:
+    """Why an approval could not be used, for the model."""
+    if isinstance(error, Unreachable):
+        return f"the approval could not be used: the portal is out of reach ({error})"
+    return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
 
 
 def _read_resource(reply: Reply, expected_id: str | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hookgate import canonical, gate, observations, threads
-from hookgate.approval import Approval, Detached, Verdict
+from hookgate.approval import Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.composition import Chains, is_ours, run_chain
 from hookgate.context import HookContext, ToolFacts, read_args
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hookgate.session import Session
 
 _BEFORE_HOOKS: Final = frozenset({"halted", "arguments"})
-NEVER_STARTED: Final = "the runtime never started the tool"
+NEVER_STARTED: Final = "this runtime never started the tool"
 
 
 class Blocked(Exception):
@@ -174,12 +174,17 @@ class ToolCall:
     async def _consume(self) -> None:
         assert self.approval is not None
         self._consuming = True
-        refusal = await self.approval.consume(canonical.digest(self.args))
+        try:
+            await self.approval.consume(canonical.digest(self.args))
+        except Unreachable as error:
+            # It may have been used all the same, with the answer lost on the way; or by another runtime,
+            # whose own report must still be able to replace this one.
+            self.session.report_outcome(self.approval, "unknown", NEVER_STARTED)
+            raise Blocked(GATE, explain_consume(error)) from None
+        except Refused as error:
+            self.session.note_refusal(error)
+            raise Blocked(GATE, explain_consume(error)) from None
         self._consuming = False
-        if refusal is not None:
-            # It may have been used all the same, with the answer lost on the way.
-            self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
-            raise Blocked(GATE, refusal)
 
     async def request_approval(self) -> HookResult:
         """What the gate's hook does: post the request, wait, translate the verdict."""
@@ -292,7 +297,7 @@ class ToolCall:
         if self.executing and self.approval is not None:
             self.session.report_outcome(self.approval, "unknown", "the call was cancelled while the tool ran")
         elif self._consuming and self.approval is not None:
-            self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
+            self.session.report_outcome(self.approval, "unknown", NEVER_STARTED)
         self.session.record(self)
 
     def context(self, event: HookEvent) -> HookContext:

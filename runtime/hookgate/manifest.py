@@ -273,10 +273,10 @@ def _read_on_error(hook: Reader, entry: CatalogueEntry | None, points: tuple[Hoo
 
 def _read_params(hook: Reader, entry: CatalogueEntry | None) -> Mapping[str, Any]:
     params = hook.object("params").value if hook.value.get("params") is not None else {}
-    if entry is None or entry.name == GATE:
+    if entry is None:
         return params
     try:
-        return entry.validate_params(params)
+        return entry.validate_params(params, in_manifest=True)
     except ParamsInvalid as error:
         first = error.errors[0]
         return hook.fail(f"params.{first['path']}" if first["path"] else "params", first["message"])
@@ -312,13 +312,13 @@ def _read_triggers(top: Reader, hooks: tuple[HookSpec, ...]) -> tuple[Trigger, .
         gate.matches_tool, gate.condition, reader.optional_text("policy"), reader.optional_text("channel")
     )
     triggers = [own] if gate.tool_filter or gate.when else []
-    for item in reader.objects("triggers", optional=True):
-        triggers.append(
-            Trigger(
-                item.compile("tool_filter", matching.compile_tool_filter, item.optional_text("tool_filter")),
-                item.compile("when", matching.compile_condition, item.optional_text("when")),
-                item.optional_text("policy"),
-                item.optional_text("channel"),
-            )
-        )
-    return tuple(triggers)
+    return (*triggers, *map(_read_trigger, reader.objects("triggers", optional=True)))
+
+
+def _read_trigger(item: Reader) -> Trigger:
+    return Trigger(
+        item.compile("tool_filter", matching.compile_tool_filter, item.optional_text("tool_filter")),
+        item.compile("when", matching.compile_condition, item.optional_text("when")),
+        item.optional_text("policy"),
+        item.optional_text("channel"),
+    )

@@ -103,6 +103,10 @@ class Portal:
                 )
         except (httpx.HTTPError, httpx.StreamError, TimeoutError, OSError) as error:
             raise Unreachable(f"{type(error).__name__}{f': {error}' if str(error) else ''}") from None
+        except RuntimeError:
+            if client.is_closed:
+                raise Unreachable("the runtime is closed") from None
+            raise
         except (UnicodeError, ValueError, TypeError) as error:
             raise Refused(400, "invalid", f"the request is not JSON: {error}") from None
         return _read(response)

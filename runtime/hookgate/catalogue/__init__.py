@@ -33,6 +33,7 @@ def _gate(name: str, channel_type: str | None) -> CatalogueEntry:
         spelling_of=GATE if channel_type else None,
         channel_type=channel_type,
         model_name="ApprovalGateParams",
+        manifest_model_name="ManifestGateParams",
         make=guards.ApprovalGate,
     )
 

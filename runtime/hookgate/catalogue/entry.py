@@ -48,22 +48,29 @@ class CatalogueEntry:
     attached: bool = False
     spelling_of: str | None = None
     channel_type: str | None = None
+    manifest_model_name: str | None = None
 
-    def params_model(self) -> type[BaseModel]:
-        """The pydantic model of the parameters (unknown keys forbidden)."""
+    def params_model(self, *, in_manifest: bool = False) -> type[BaseModel]:
+        """The pydantic model of the parameters (unknown keys forbidden): of a declaration, or as a manifest
+        has them, where the gate's declared entries are merged into one."""
         from hookgate.catalogue import params
 
-        model: type[BaseModel] = getattr(params, self.model_name)
+        name = (in_manifest and self.manifest_model_name) or self.model_name
+        model: type[BaseModel] = getattr(params, name)
         return model
 
-    def validate_params(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def validate_params(self, params: Mapping[str, Any], *, in_manifest: bool = False) -> dict[str, Any]:
         """The parameters with every default filled in. Raises ParamsInvalid."""
         from pydantic import ValidationError
 
         if not isinstance(params, Mapping):
             raise ParamsInvalid([{"path": "", "code": "dict_type", "message": "params must be an object"}])
         try:
-            return self.params_model().model_validate(dict(params)).model_dump(mode="json")
+            return (
+                self.params_model(in_manifest=in_manifest)
+                .model_validate(dict(params))
+                .model_dump(mode="json")
+            )
         except ValidationError as error:
             raise ParamsInvalid(
                 [
