@@ -34,7 +34,9 @@ class CommandFailed(Exception):
 class PortalProcess:
     """One portal. ``folder`` holds its database (unless ``DATABASE_URL`` is given), secrets and log."""
 
-    def __init__(self, folder: Path, *, port: int | None = None, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, port: int | None = None, environment: dict[str, str] | None = None
+    ) -> None:
         self.folder = folder
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -80,7 +82,7 @@ class PortalProcess:
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a Python process in the portal's environment (a Celery worker, say); :meth:`stop` ends it too."""
         with self.log.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(
                 [sys.executable, *arguments], cwd=ROOT, env=self.environment, stdout=log, stderr=log
             )
         self.processes.append(process)
@@ -107,7 +109,9 @@ class PortalProcess:
 
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of the log."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+        return (
+            "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+        )
 
     def __enter__(self) -> "PortalProcess":
         return self

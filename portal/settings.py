@@ -84,7 +84,7 @@ ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
 WAITING_APPLICATION = "hooks_app.api.waiting.application"
-SANDBOX_APPLICATION = "channels_app.sandbox.asgi.application"
+SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 # What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.metrics.
 HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
 METRIC_READERS = ["channels_app.health.read_metrics", "hooks_app.metrics.read_metrics"]

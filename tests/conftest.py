@@ -51,12 +51,11 @@ def time() -> Iterator[Clock]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_cache() -> Iterator[None]:
+def _fresh_cache() -> None:
     """No test sees another's cache, lock-outs or rate limits."""
     from django.core.cache import cache
 
     cache.clear()
-    yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

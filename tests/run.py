@@ -1,4 +1,4 @@
-"""Run the whole suite, on SQLite and then on PostgreSQL, Redis and Celery: ``python -m tests.run [pytest arguments]``."""
+"""Run the whole suite on SQLite, then on PostgreSQL with Redis: ``python -m tests.run [pytest arguments]``."""
 
 import os
 import subprocess

@@ -24,7 +24,11 @@ def sources() -> list[Path]:
 
 
 def test_no_file_is_longer_than_the_house_allows() -> None:
-    long = {str(p.relative_to(ROOT)): n for p in sources() if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES}
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in sources()
+        if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES
+    }
     assert long == {}
 
 
@@ -46,7 +50,8 @@ def test_product_code_is_finished(word: str) -> None:
     found = [
         str(path.relative_to(ROOT))
         for path in sources()
-        if not str(path.relative_to(ROOT)).startswith("tests/") and re.search(rf"\b{word}\b", path.read_text())
+        if not str(path.relative_to(ROOT)).startswith("tests/")
+        and re.search(rf"\b{word}\b", path.read_text())
     ]
     assert found == []
 
