@@ -1,11 +1,12 @@
 """Feishu and Lark: approval cards in a group, and the taps on them."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from channels_app.adapters import feishu_callback, feishu_card
+from channels_app.adapters import feishu_api, feishu_callback, feishu_card
 from channels_app.adapters.base import (
     Adapter,
     AdapterConfig,
@@ -26,13 +27,14 @@ from portal.lib.http import Client
 NO_LISTENER = (
     "transport long_connection needs a listener, which this release does not have; set transport to webhook"
 )
-_STATES: dict[Any, str] = {
-    0: "the app is not installed; publish a version",
-    1: "the tenant's admin has disabled the app",
-    3: "the app waits for its first use; open it once",
-    4: "the app waits for an upgrade",
-    5: "the app's licence has expired",
-    6: "the app's plan has expired or was downgraded",
+_ENABLED = 2
+_STATES: dict[Any, tuple[str, str]] = {
+    0: ("the app is not installed", "publish a version in the developer console"),
+    1: ("the tenant's admin has disabled the app", "ask the tenant's admin to enable it"),
+    3: ("the app waits for its first use", "open the app once in the client"),
+    4: ("the app waits for an upgrade", "confirm the new version in the admin console"),
+    5: ("the app's licence has expired", "renew the licence"),
+    6: ("the app's plan has expired or was downgraded", "renew the plan"),
 }
 _PAGES = 50
 
@@ -140,29 +142,28 @@ class FeishuAdapter(Adapter):
             results.append(self._checked("chat", self._check_chat))
         return results
 
-    def _checked(self, name: str, attempt: Any) -> CheckResult:
+    def _checked(self, name: str, attempt: Callable[[str], CheckResult]) -> CheckResult:
         try:
-            return CheckResult(name, True, attempt())
+            return attempt(name)
         except AdapterError as error:
-            remedy, _, detail = error.message.partition(" (")
-            return CheckResult(name, False, f"{error.code}: {detail.rstrip(')') or remedy}", remedy)
+            return CheckResult(name, False, str(error), feishu_api.remedy(error))
 
-    def _check_token(self) -> str:
+    def _check_token(self, name: str) -> CheckResult:
         self._api.fetch_token()
-        return f"{self.config.app_id} gets a tenant token from {self.config.base_url}"
+        return CheckResult(name, True, f"{self.config.app_id} gets a token from {self.config.base_url}")
 
-    def _check_bot(self) -> str:
+    def _check_bot(self, name: str) -> CheckResult:
         bot = _mapping(self._api.call("GET", "/open-apis/bot/v3/info").get("bot"))
         state = bot.get("activate_status")
-        if state != 2:
-            raise AdapterError(
-                f"activate_status_{state}", _STATES.get(state, "unknown state"), permanent=True
-            )
-        return f"{bot.get('app_name', '')} is enabled"
+        if state == _ENABLED:
+            return CheckResult(name, True, f"{bot.get('app_name', '')} is enabled")
+        detail, remedy = _STATES.get(state, (f"unknown state {state}", "look at the app in the console"))
+        return CheckResult(name, False, detail, remedy)
 
-    def _check_chat(self) -> str:
+    def _check_chat(self, name: str) -> CheckResult:
         answer = self._api.call("GET", f"/open-apis/im/v1/chats/{self.config.chat_id}")
-        return f"the bot is in {_mapping(answer.get('data')).get('name') or self.config.chat_id}"
+        title = _mapping(answer.get("data")).get("name") or self.config.chat_id
+        return CheckResult(name, True, f"the bot is in {title}")
 
     def chats(self) -> list[Chat]:
         found: list[Chat] = []

@@ -52,6 +52,14 @@ REMEDIES = {
 }
 
 
+def remedy(error: AdapterError) -> str:
+    """What an admin can do about a refusal."""
+    known = REMEDIES.get(int(error.code)) if error.code.isdecimal() else None
+    if error.code in {"network", "forbidden_address"}:
+        return known or "check base_url, and that this server may reach it"
+    return known or "look the code up in the platform's error list"
+
+
 class FeishuApi:
     """One app's authenticated calls."""
 
@@ -143,7 +151,7 @@ def _body(response: httpx.Response, *, writes: bool) -> dict[str, Any]:
 
 
 def _refusal(code: int, message: str, response: httpx.Response, *, writes: bool) -> AdapterError:
-    text = f"{REMEDIES[code]} ({_tidy(message)})" if code in REMEDIES else _tidy(message)
+    text = f"{_tidy(message)}; {REMEDIES[code]}" if code in REMEDIES else _tidy(message)
     if code in BUSY or response.status_code == 429:
         return _busy(str(code), response, text)
     if code == 230099 and "lock" in message:

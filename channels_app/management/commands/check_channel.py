@@ -8,6 +8,7 @@ from channels_app import channels
 from channels_app.adapters.base import Adapter, AdapterError
 from channels_app.models import Channel
 from portal.lib.clock import rfc3339
+from portal.lib.crypto import DecryptionFailed
 from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem
 
@@ -36,19 +37,22 @@ class Command(BaseCommand):
 
     def _find(self, path: str) -> Channel:
         organization, _, slug = path.partition("/")
-        found = (
-            Channel.objects.select_related("app", "organization")
-            .filter(organization__slug=organization, slug=slug)
-            .first()
-        )
+        try:
+            found = (
+                Channel.objects.select_related("app", "organization")
+                .filter(organization__slug=organization, slug=slug)
+                .first()
+            )
+        except DecryptionFailed as error:
+            raise CommandError(f"{path}: {error}; check HOOKGATE_ENCRYPTION_KEYS") from error
         if found is None:
             raise CommandError(f"{path}: there is no such channel; use ORG/CHANNEL, such as acme/ops-feishu")
         return found
 
     def _try(self, channel: Channel) -> bool:
-        if not issubclass(channels.adapter_class(channel.type), Adapter):
-            return False
         try:
+            if not issubclass(channels.adapter_class(channel.type), Adapter):
+                return False
             adapter = channels.open_adapter(channel)
         except (Problem, ForbiddenAddress) as error:
             self.stdout.write(f"FAIL  configuration: {error}")
