@@ -22,8 +22,9 @@ class Command(BaseCommand):
                 self.stderr.write(f"{column} of {key}: no key of HOOKGATE_ENCRYPTION_KEYS can read it")
             if len(error.rows) > SHOWN:
                 self.stderr.write(f"… and {len(error.rows) - SHOWN} more")
+            count = len(error.rows)
             raise CommandError(
-                f"{len(error.rows)} secrets can't be read; nothing has changed. "
+                f"nothing has changed; {'1 secret' if count == 1 else f'{count} secrets'} can't be read. "
                 "Put the key that they were encrypted with back into HOOKGATE_ENCRYPTION_KEYS, behind the first."
             ) from error
         for column, count in counts.items():
