@@ -165,7 +165,8 @@ class FeishuSandbox:
         if self.state_path is None:
             return
         with self.lock:
-            text = json.dumps({"directory": self.directory.dump(), "messages": self.messages.dump()})
+            directory = {**self.directory.dump(), "apps": []}  # seeding brings the apps, and their secrets
+            text = json.dumps({"directory": directory, "messages": self.messages.dump()})
         self.state_path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.state_path.with_suffix(".new")
         fresh.write_text(text, encoding="utf-8")

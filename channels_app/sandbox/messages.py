@@ -97,10 +97,7 @@ class Messages:
             return earlier
         if msg_type == "interactive":
             check_card(parsed)
-        if self.to_chat.take(chat.chat_id, now) > 0:
-            raise Refusal(
-                230020, "This operation triggers the frequency limit, ext=5 messages per second to one chat"
-            )
+        _slow_down(self.to_chat.take(chat.chat_id, now), "5 messages per second to one chat")
         message = Message(
             message_id=f"om_{secrets.token_hex(16)}",
             chat_id=chat.chat_id,
@@ -146,10 +143,7 @@ class Messages:
         if message.clicks_unanswered:
             raise LOCKED.refusal("update")
         now = self.clock.now()
-        if self.of_message.take(message_id, now) > 0:
-            raise Refusal(
-                230020, "This operation triggers the frequency limit, ext=5 updates per second of one message"
-            )
+        _slow_down(self.of_message.take(message_id, now), "5 updates per second of one message")
         message.replace(parsed, now)
         return message
 
@@ -189,6 +183,11 @@ class Messages:
     def load(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             self._keep(Message(**{**row, "clicks_unanswered": 0}))
+
+
+def _slow_down(wait: float, limit: str) -> None:
+    if wait > 0:
+        raise Refusal(230020, f"This operation triggers the frequency limit, ext={limit}")
 
 
 def parse_content(msg_type: object, content: object) -> dict[str, Any]:

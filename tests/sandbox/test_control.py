@@ -196,6 +196,12 @@ def test_bad_pages(api, query):
     assert (answer.status_code, answer.json()["code"]) == (400, 232001)
 
 
+def test_a_last_page_that_is_full_says_that_it_is_the_last(api, sandbox):
+    sandbox.add_chat("oc_more", "More", bots=[APP_ID])
+    data = api.call("GET", "/im/v1/chats", params={"page_size": 2}).json()["data"]
+    assert (len(data["items"]), data["has_more"], data["page_token"]) == (2, False, "")
+
+
 def test_one_chat(api, sandbox):
     sandbox.add_chat("oc_without_bot", "Elsewhere")
     data = api.call("GET", f"/im/v1/chats/{CHAT}").json()["data"]

@@ -107,6 +107,7 @@ def test_a_restart_keeps_the_chat(tmp_path):
     path = tmp_path / "sandbox" / "state.json"
     with serve(portal(samples.sample(None, state_path=path), strip=False)) as origin:
         message_id = send_card(origin)
+    assert samples.APP_SECRET not in path.read_text()
     with serve(portal(samples.sample(None, state_path=path), strip=False)) as origin:
         messages = httpx.get(f"{origin}/sandbox/sandbox-control/messages").json()["messages"]
         assert [message["message_id"] for message in messages] == [message_id]

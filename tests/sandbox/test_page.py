@@ -144,10 +144,15 @@ def test_a_person_in_a_browser(api, server, peer, browser):
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.goto(f"{server.base_url}/")
     page.get_by_role("navigation", name="You are").get_by_role("link", name="Bob").click()
-    api.sent(pending(confirm=confirm))  # appears without a reload
+    message_id = api.sent(pending(confirm=confirm))  # appears without a reload
     pending_card = page.get_by_role("article", name="Approval needed")
     reason = pending_card.get_by_role("textbox", name="Reason for rejecting")
-    reason.fill("half typed")
+    reason.press_sequentially("half ")
+    voted = pending(confirm=confirm)
+    voted["body"]["elements"].insert(1, {"tag": "div", "text": plain("1 of 2 votes")})
+    api.update(message_id, voted)
+    pending_card.get_by_text("1 of 2 votes").wait_for(timeout=5000)
+    page.keyboard.type("typed")  # the cursor is where it was
     api.sent(card(title="Another card"))
     page.get_by_role("article", name="Another card").wait_for(timeout=5000)
     assert reason.input_value() == "half typed"

@@ -18,11 +18,18 @@ function atEnd() {
   return box.scrollHeight - box.scrollTop - box.clientHeight < 80;
 }
 
-function keepTyped(from, to) {
-  for (const field of from.querySelectorAll("textarea, input:not([type=hidden]), select")) {
-    const twin = to.querySelector(`[name="${CSS.escape(field.name)}"]`);
+function replaceKeepingTyped(old, fresh) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const { name, selectionStart, selectionEnd } = focused || {};
+  for (const field of old.querySelectorAll("textarea, input:not([type=hidden]), select")) {
+    const twin = fresh.querySelector(`[name="${CSS.escape(field.name)}"]`);
     if (twin) twin.value = field.value;
   }
+  old.replaceWith(fresh);
+  const heir = focused && name ? fresh.querySelector(`[name="${CSS.escape(name)}"]`) : null;
+  if (!heir) return;
+  heir.focus();
+  if (selectionStart != null) heir.setSelectionRange(selectionStart, selectionEnd);
 }
 
 function merge(fresh) {
@@ -35,8 +42,7 @@ function merge(fresh) {
       box.querySelector(".empty")?.remove();
       box.append(item);
     } else if (old.dataset.version !== item.dataset.version) {
-      keepTyped(old, item);
-      old.replaceWith(item);
+      replaceKeepingTyped(old, item);
     }
   }
   for (const gone of known.values()) gone.remove();
