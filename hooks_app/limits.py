@@ -58,7 +58,7 @@ def acquire(*, agent: Agent, hook: UUID, connector: str, user: str | None, call:
         # second, and nothing but this row is held for that long.
         with transaction.atomic():
             row = LimitAcquisition.objects.create(
-                agent=agent, hook=hook, call=call, answer=None, created_at=clock.now()
+                agent=agent, hook=hook, call=call, answer={}, created_at=clock.now()
             )
             verdict = _hit(scope, max_calls, window_seconds)
             row.answer = asdict(verdict)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Str
 from portal.lib import ids
 
 # RFC 3339, section 5.6.
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
 
@@ -47,7 +47,7 @@ def _read_whole(value: Any) -> Any:
 
 
 def _read_query_whole(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else value
 
 
 def check_text(value: str) -> str:
