@@ -111,12 +111,13 @@ def build(app: App, payload: Json, *, now: float, tamper: str = "", v1_signature
         )
     else:
         signature = crypto.sign(timestamp=timestamp, nonce=nonce, encrypt_key=app.encrypt_key, body=body)
-    headers = {
-        "Content-Type": "application/json; charset=utf-8",
-        "X-Lark-Request-Timestamp": timestamp,
-        "X-Lark-Request-Nonce": nonce,
-        "X-Lark-Signature": signature,
-    }
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if app.encrypt_key or v1_signature:  # without a key the platform signs nothing
+        headers |= {
+            "X-Lark-Request-Timestamp": timestamp,
+            "X-Lark-Request-Nonce": nonce,
+            "X-Lark-Signature": signature,
+        }
     request = Request(body, headers, payload.get("header", {}).get("event_id", ""))
     if tamper in REQUESTS:
         REQUESTS[tamper](request)
@@ -153,7 +154,7 @@ def _set(*path: str, value: str) -> Callable[[Json], None]:
 
 def _header(name: str, value: Callable[[str], str | None]) -> Callable[[Request], None]:
     def spoil(request: Request) -> None:
-        changed = value(request.headers.pop(name))
+        changed = value(request.headers.pop(name, ""))
         if changed is not None:
             request.headers[name] = changed
 
@@ -204,7 +205,9 @@ BODIES: dict[str, Callable[[App, Json], bytes]] = {
 
 # Spoiled after signing.
 REQUESTS: dict[str, Callable[[Request], None]] = {
-    "signature": _header("X-Lark-Signature", lambda value: ("0" if value[0] != "0" else "1") + value[1:]),
+    "signature": _header(
+        "X-Lark-Signature", lambda value: ("1" if value.startswith("0") else "0") + value[1:]
+    ),
     "signature_missing": _header("X-Lark-Signature", lambda value: None),
     "signature_empty": _header("X-Lark-Signature", lambda value: ""),
     "signature_short": _header("X-Lark-Signature", lambda value: value[:-2]),

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 import pytest
@@ -75,7 +76,7 @@ class Peer:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.reply = lambda request: (status, content_type, body)
 
-    def payload(self, index: int = -1) -> dict:
+    def payload(self, index: int = -1) -> Any:
         """The decrypted content of a received callback."""
         return json.loads(decrypt(json.loads(self.requests[index]["body"])["encrypt"]))
 
@@ -94,7 +95,7 @@ def decrypt(encrypted: str, encrypt_key: str = ENCRYPT_KEY) -> str:
     return (unpad.update(cipher.update(raw[16:]) + cipher.finalize()) + unpad.finalize()).decode()
 
 
-def is_signed(request: dict, encrypt_key: str = ENCRYPT_KEY) -> bool:
+def is_signed(request: dict, encrypt_key: str = ENCRYPT_KEY) -> Any:
     headers = request["headers"]
     text = headers["X-Lark-Request-Timestamp"] + headers["X-Lark-Request-Nonce"] + encrypt_key
     return hashlib.sha256(text.encode() + request["body"]).hexdigest() == headers["X-Lark-Signature"]
@@ -108,7 +109,7 @@ class Api:
         self.credentials = {"app_id": app_id, "app_secret": secret}
         self.authorization = f"Bearer {self.token()['tenant_access_token']}"
 
-    def token(self) -> dict:
+    def token(self) -> Any:
         return self.client.post("/auth/v3/tenant_access_token/internal", json=self.credentials).json()
 
     def call(self, method: str, path: str, **options) -> httpx.Response:
@@ -120,7 +121,7 @@ class Api:
         order = {"receive_id": to, "msg_type": "interactive", "content": content, **body}
         return self.call("POST", f"/im/v1/messages?receive_id_type={kind}", json=order)
 
-    def sent(self, card: object, **options) -> str:
+    def sent(self, card: object, **options) -> Any:
         """Sends a card that must be taken; its message id."""
         answer = self.send(card, **options)
         assert answer.json()["code"] == 0, answer.text

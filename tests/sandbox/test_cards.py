@@ -117,7 +117,7 @@ def test_refused(api, server, name):
 HOSTILE = "<at id=all></at> [click](https://evil.test) **bold** ![i](img_1) <a href='https://evil.test'>x</a>\nhttps://evil.test"
 
 
-def view_of(api, server, *elements: dict, **header) -> dict:
+def view_of(api, server, *elements: dict, **header):
     shown = card(*elements)
     shown["header"].update(header)
     api.sent(shown)

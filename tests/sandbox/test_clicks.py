@@ -270,10 +270,11 @@ def test_the_retired_flat_shape(api, server, peer):
     assert len(peer.requests[1]["headers"]["X-Lark-Signature"]) == 40
 
 
-def test_without_encrypt_key_the_body_is_plain(api, server, peer):
+def test_without_encrypt_key_the_body_is_plain_and_unsigned(api, server, peer):
     server.control("apps", app_id=APP_ID, encrypt_key="")
     press(server, api.sent(pending()))
     assert json.loads(peer.requests[0]["body"])["event"]["operator"]["open_id"] == "ou_bob"
+    assert not any(name.lower().startswith("x-lark") for name in peer.requests[0]["headers"])
 
 
 def test_user_id_needs_its_scope(api, server, peer):

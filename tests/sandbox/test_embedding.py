@@ -27,6 +27,18 @@ def serve(application):
     listener.close()
 
 
+def wrapped(application):
+    """Hides the server's own `send`, as a middleware does."""
+
+    async def outer(scope, receive, send):
+        async def forward(message):
+            await send(message)
+
+        await application(scope, receive, forward)
+
+    return outer
+
+
 def portal(sandbox, *, strip: bool):
     """One ASGI process that answers callbacks and has the sandbox under /sandbox."""
     mounted = asgi.application(sandbox)
@@ -49,7 +61,7 @@ def portal(sandbox, *, strip: bool):
     return application
 
 
-def send_card(origin: str) -> str:
+def send_card(origin):
     api = f"{origin}/sandbox/feishu/open-apis"
     credentials = {"app_id": samples.APP_ID, "app_secret": samples.APP_SECRET}
     token = httpx.post(f"{api}/auth/v3/tenant_access_token/internal", json=credentials).json()[
@@ -124,3 +136,13 @@ def test_a_broken_state_file_is_no_reason_not_to_start(tmp_path, text):
 def test_a_body_without_end_is_refused():
     with serve(asgi.application(samples.sample(None))) as origin:
         assert httpx.post(f"{origin}/click", content=b"x" * (2 * 1024 * 1024 + 1)).status_code == 413
+
+
+def test_a_dropped_connection_below_a_middleware():
+    sandbox = samples.sample(None)
+    sandbox.failures.plan({"endpoint": "token", "drop_connection": True})
+    with serve(wrapped(asgi.application(sandbox))) as origin:
+        url = f"{origin}/feishu/open-apis/auth/v3/tenant_access_token/internal"
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(url, json={})
+        assert httpx.post(url, json={}).json()["code"] == 10003

@@ -7,7 +7,7 @@ import pytest
 from tests.sandbox.conftest import APP_ID, CHAT, DECIDED, Api, card, pending, plain
 
 
-def code(answer) -> int:
+def code(answer):
     assert answer.status_code == (200 if answer.json()["code"] == 0 else 400)
     return answer.json()["code"]
 

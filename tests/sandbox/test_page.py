@@ -55,7 +55,7 @@ def test_arguments_draw_nothing(api, server):
     page = show(server)
     assert "<script>alert" not in page
     assert "evil.test)" in page
-    assert "href" not in re.search(r"<article.*</article>", page, re.S)[0]
+    assert "href" not in page[page.index("<article") : page.index("</article>")]
     assert 'class="mention"' not in page
 
 
