@@ -13,7 +13,7 @@ from hookgate.events import HookEvent
 from hooks_app.models import Agent, AgentTool, Declaration, Publication, RegistryHead, RegistryRevision
 from portal import audit, wakeups
 from portal.lib import clock
-from portal.lib.problems import not_found
+from portal.lib.problems import Problem, not_found
 from portal.models import User
 
 _EVENT_ORDER = {event.value: index for index, event in enumerate(HookEvent)}
@@ -127,6 +127,7 @@ def publish(*, agent: Agent, actor: audit.Actor, user: User | None = None, comme
     """Make the draft what holds, at once. An unchanged draft is not published again: its publication is returned.
 
     A draft that can't be built is published too, and the agent is refused its registry until that is repaired.
+    Raises ``Problem`` 409 ``not_available`` for a protected agent.
     """
     with transaction.atomic():
         # One publication at a time, so that two of them can't mix their drafts. NO KEY: the builder, which holds the
@@ -146,7 +147,7 @@ def rollback(
 ) -> Publication:
     """Publish again what revision ``number`` was built from. Shared objects keep their present state.
 
-    Raises :class:`portal.lib.problems.Problem` 404 when the agent has no such revision.
+    Raises ``Problem`` 404 when the agent has no such revision, 409 ``not_available`` for a protected agent.
     """
     with transaction.atomic():
         locked = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
@@ -176,6 +177,13 @@ def _publish(
     action: str,
     data: dict[str, Any],
 ) -> Publication:
+    if agent.protected:
+        raise Problem(
+            409,
+            "not_available",
+            f"{agent.slug} is protected: a second person publishes its changes, which this release can't arrange yet. "
+            "Its draft is kept; switch protected off to publish alone.",
+        )
     publication = Publication.objects.create(
         agent=agent,
         content=content,

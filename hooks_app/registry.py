@@ -143,10 +143,6 @@ def _servable(agent: Agent, surface: str) -> RegistryHead:
 
 def _refuse(head: RegistryHead, *, switched_off: bool) -> None:
     errors = [FieldError(**error) for error in head.errors]
-    if head.agent.protected:
-        errors.append(
-            FieldError("protected", "not_available", "this release has no second publisher yet; use false")
-        )
     if switched_off and not head.agent.enabled:
         errors.append(FieldError("enabled", "agent_disabled", f"{head.agent.slug} is switched off"))
     if errors:

@@ -110,10 +110,6 @@ def test_an_agents_tools_can_not_speak_for_a_connector(acme: Organization, agent
     assert refused(agent) == {"tools[0].name": "connector_tool", "tools[1].name": "invalid"}
 
 
-def test_fallback_channels_and_a_second_publisher_are_refused_while_they_are_not_there(
-    acme: Organization, agent: Agent
-) -> None:
-    agent.protected = True
-    agent.save()
+def test_fallback_channels_are_refused_while_they_are_not_there(acme: Organization, agent: Agent) -> None:
     agent.fallback_channels.add(make.channel(acme))
-    assert refused(agent) == {"fallback_channels": "not_available", "protected": "not_available"}
+    assert refused(agent) == {"fallback_channels": "not_available"}

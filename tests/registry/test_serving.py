@@ -113,6 +113,19 @@ def test_a_rollback_is_a_new_revision_with_an_old_digest(agent: Agent) -> None:
     assert caught.value.status == 404
 
 
+def test_a_protected_agent_keeps_what_it_has(agent: Agent) -> None:
+    first = registry.serve(agent, "chat")
+    agent.protected = True
+    agent.save()
+    make.class_hook(agent, "session_context")
+    for ask in (make.publish, lambda agent: publishing.rollback(agent=agent, number=1, actor=audit.SHELL)):
+        with pytest.raises(Problem) as caught:
+            ask(agent)
+        assert (caught.value.status, caught.value.code) == (409, "not_available")
+    assert publishing.is_dirty(agent)
+    assert registry.serve(agent, "chat") == first
+
+
 def test_a_digest_counts_once_it_was_served(acme: Organization, agent: Agent) -> None:
     other = make.agent(acme, "other")
     digest = registry.serve(agent, "chat").digest
@@ -283,58 +296,6 @@ def test_switches_and_shared_changes_wake_whoever_waits(
         "organization.read_only",
         "agent.published",
     ]
-
-
-def test_what_governs_a_request_is_what_is_published(acme: Organization) -> None:
-    make.policy(acme, "payments")
-    ops = make.channel(acme)
-    make.connector(
-        acme,
-        "oa",
-        pay={"requires_confirmation": True, "policy": "payments", "redact": ["card"]},
-        star={"writes": False},
-    )
-    agent = make.agent(
-        acme, published=False, approval_policy="payments", max_pending=3, unlisted_tools="allow"
-    )
-    make.approval_channel(agent, ops)
-    make.tool(agent, "calculator", writes=False)
-    make.class_hook(agent, "feishu_gate", params={"channel": "ops-feishu"})
-    make.class_hook(
-        agent, "approval_gate", tool_filter="crm__*", when="args.amount > 10", params={"policy": "payments"}
-    )
-    make.publish(agent)
-    governance = registry.published(agent)
-    assert (governance.mode, governance.approval_channels, governance.policy) == (
-        "auto",
-        ("ops-feishu",),
-        "payments",
-    )
-    assert (governance.max_pending, governance.unlisted_tools) == (3, "allow")
-    pay, other = governance.tool_facts("oa__pay"), governance.tool_facts("oa__other")
-    assert (pay.listed, pay.writes, pay.requires_confirmation, pay.policy, pay.redact) == (
-        True,
-        True,
-        True,
-        "payments",
-        ("card",),
-    )
-    assert (other.listed, other.connector, other.writes, other.policy) == (True, "oa", False, None)
-    calculator, stranger = governance.tool_facts("calculator"), governance.tool_facts("crm__delete")
-    assert (calculator.listed, calculator.connector, calculator.writes) == (True, None, False)
-    assert (stranger.listed, stranger.connector, stranger.writes) == (False, "crm", True)
-    assert stranger.requires_confirmation is False
-    bare, conditional = governance.triggers
-    assert (bare.bare, bare.channel, bare.matches("anything", {})) == (True, "ops-feishu", True)
-    assert (conditional.bare, conditional.policy) == (False, "payments")
-    assert conditional.matches("crm__delete", {"args": {"amount": 11}}) is True
-    assert conditional.matches("crm__delete", {"args": {"amount": 9}}) is False
-    assert conditional.matches("crm__delete", {"args": {}}) is True  # can't be evaluated: asks
-    assert conditional.matches("oa__pay", {"args": {"amount": 11}}) is False
-    agent.unlisted_tools = "confirm"
-    agent.save()
-    make.publish(agent)
-    assert registry.published(agent).tool_facts("crm__delete").requires_confirmation is True
 
 
 def test_a_runtime_is_noted_to_the_minute(agent: Agent, time: Clock) -> None:
