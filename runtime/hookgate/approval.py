@@ -96,23 +96,26 @@ class Approval:
         if reply.status != 200:
             raise Unreachable(f"unexpected answer {reply.status}")
 
-    async def report(self, status: str, detail: str | None, *, keep_trying: Callable[[], bool]) -> None:
-        """Report the outcome until the portal has taken it, has refused it, or nobody waits any more."""
+    async def report(self, status: str, detail: str | None) -> None:
+        """Report the outcome until the portal has taken or refused it. The runtime cancels this when it
+        closes; the outcome is then lost, and reads as missing at the portal."""
         body = {"status": status, "detail": detail and detail[:2000]}
         pause = self._pacing.pause_first
-        while True:
-            try:
-                await self._portal.call("POST", f"confirmations/{self.id}/outcome", body=body)
-                return
-            except Refused as error:
-                log.warning("outcome %s of request %s refused: %s", status, self.id, error)
-                return
-            except Unreachable as error:
-                if not keep_trying():
-                    log.warning("outcome %s of request %s is lost: %s", status, self.id, error)
+        try:
+            while True:
+                try:
+                    await self._portal.call("POST", f"confirmations/{self.id}/outcome", body=body)
                     return
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._pacing.pause_last)
+                except Refused as error:
+                    log.warning("outcome %s of request %s refused: %s", status, self.id, error)
+                    return
+                except Unreachable as error:
+                    log.info("outcome %s of request %s: %s; trying again", status, self.id, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._pacing.pause_last)
+        except asyncio.CancelledError:
+            log.error("outcome %s of request %s could not be reported", status, self.id)
+            raise
 
     async def cancel(self) -> bool:
         """Take the request back; False when it was decided already or the portal can't be reached."""

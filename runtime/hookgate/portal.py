@@ -58,18 +58,20 @@ class Portal:
     ) -> None:
         self.url = _check_url(url)
         self.timeout = timeout
-        headers = _headers(key, name)
-        self._short = self._open(headers, transport, httpx.Limits(max_connections=100))
-        self._long = self._open(headers, transport, httpx.Limits(max_connections=None))
+        self._headers = _headers(key, name)
+        self._transport = transport
+        # Reading the certificates takes longer than a request: once for both pools, and not for plain http.
+        self._tls: Any = httpx.create_ssl_context() if self.url.startswith("https:") else False
+        self._short = self._open(httpx.Limits(max_connections=100))
+        self._long = self._open(httpx.Limits(max_connections=None))
 
-    def _open(
-        self, headers: dict[str, str], transport: httpx.AsyncBaseTransport | None, limits: httpx.Limits
-    ) -> httpx.AsyncClient:
+    def _open(self, limits: httpx.Limits) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=f"{self.url}/api/v1/",
-            headers=headers,
+            headers=self._headers,
             timeout=self.timeout,
-            transport=transport,
+            transport=self._transport,
+            verify=self._tls,
             limits=limits,
             follow_redirects=False,
         )

@@ -314,8 +314,7 @@ class Session:
 
     def report_outcome(self, approval: Approval, status: str, detail: str | None) -> None:
         """Report in the background; the call doesn't wait for it, and its loss changes nothing here."""
-        runtime = self.runtime
-        runtime.background(approval.report(status, detail, keep_trying=lambda: not runtime.closed))
+        self.runtime.background(approval.report(status, detail))
 
     def record(self, call: ToolCall) -> None:
         """Queue the call's log entry, once."""

@@ -61,7 +61,9 @@ def handler(target: str, *, point: str = "PreToolUse", **changes: Any) -> dict[s
     }
 
 
-def attached(*, gate: dict[str, Any] | None = None, audit: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def attached(
+    *, gate: dict[str, Any] | None = None, audit: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """The three hooks of every agent."""
     return [
         hook("readonly_guard"),

@@ -140,7 +140,12 @@ class FakePortal:
         return True
 
     async def _write(
-        self, writer: asyncio.StreamWriter, status: int, payload: bytes, extra: dict[str, str], missing: int = 0
+        self,
+        writer: asyncio.StreamWriter,
+        status: int,
+        payload: bytes,
+        extra: dict[str, str],
+        missing: int = 0,
     ) -> None:
         lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in extra.items())]
         if status not in (204, 304):
@@ -223,7 +228,10 @@ class FakePortal:
             if [found[k] for k in ("agent", "conversation_id", "tool_call_id")] == [
                 body[k] for k in ("agent", "conversation_id", "tool_call_id")
             ]:
-                if found["requested_digest"] != digest(body["tool_args"]) or found["initiator"] != body["initiator"]:
+                if (
+                    found["requested_digest"] != digest(body["tool_args"])
+                    or found["initiator"] != body["initiator"]
+                ):
                     raise Problem(409, "tool_call_conflict")
                 return 200, found, {}
         now = datetime.now(UTC)
@@ -313,7 +321,9 @@ class FakePortal:
     async def _calls(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         for index, entry in enumerate(body["calls"]):
             if entry["tool_name"] == "unloggable":
-                raise Problem(400, "invalid", [{"path": f"calls[{index}].tool_name", "code": "x", "message": "no"}])
+                raise Problem(
+                    400, "invalid", [{"path": f"calls[{index}].tool_name", "code": "x", "message": "no"}]
+                )
         fresh = [entry for entry in body["calls"] if entry["id"] not in self.calls]
         self.calls.update({entry["id"]: entry for entry in fresh})
         return 202, {"accepted": len(fresh), "duplicates": len(body["calls"]) - len(fresh)}, {}
@@ -325,7 +335,12 @@ class FakePortal:
         left = max(0, self.limit - used)
         return (
             200,
-            {"allowed": allowed, "limit": self.limit, "remaining": left, "retry_after_seconds": 0 if allowed else 6.2},
+            {
+                "allowed": allowed,
+                "limit": self.limit,
+                "remaining": left,
+                "retry_after_seconds": 0 if allowed else 6.2,
+            },
             {},
         )
 

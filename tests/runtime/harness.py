@@ -9,6 +9,7 @@ from typing import Any
 
 from hookgate import Runtime
 from hookgate.pacing import Pacing
+
 from tests.runtime.fake_portal import KEY, FakePortal
 
 # The product's pauses, shortened: what is tested is what happens, not how long it takes.

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-
 from hookgate import HookContext, HookResult, Outcome, PostToolUseHook, PreToolUseHook, ToolBlocked
+
 from tests.runtime.documents import attached, evaluation, hook, manifest, switched
 from tests.runtime.fake_portal import FakePortal
 from tests.runtime.harness import USER, Tool, eventually, serve
@@ -91,7 +91,9 @@ def test_halt_blocks_every_call_before_any_hook() -> None:
     assert outcome.trace == []
 
 
-@pytest.mark.parametrize(("name", "runs"), [("oa__read", True), ("oa__write", False), ("nobody_knows_me", False)])
+@pytest.mark.parametrize(
+    ("name", "runs"), [("oa__read", True), ("oa__write", False), ("nobody_knows_me", False)]
+)
 def test_read_only_blocks_what_writes_and_what_nobody_lists(name: str, runs: bool) -> None:
     tool = Tool()
     document = switched(manifest(unlisted_tools="allow"), read_only=True)
@@ -114,7 +116,13 @@ def test_unlisted_tools_can_be_denied_or_allowed() -> None:
 
 
 def test_a_connector_wide_entry_covers_its_other_actions() -> None:
-    anything = {"name": "oa__*", "connector": "oa", "writes": False, "requires_confirmation": False, "redact": []}
+    anything = {
+        "name": "oa__*",
+        "connector": "oa",
+        "writes": False,
+        "requires_confirmation": False,
+        "redact": [],
+    }
     tool = Tool()
     document = manifest(tools=[anything], unlisted_tools="deny")
     assert call(document, "oa__whatever", {}, tool).status == "succeeded"
@@ -134,7 +142,13 @@ class Raise(PreToolUseHook):
 def test_rewritten_arguments_flow_on_in_order_of_priority_and_reach_the_tool() -> None:
     tool = Tool()
     outcome = call(
-        manifest(), "oa__read", {"amount": 0, "to": "x"}, tool, Raise("b", 2, 20), Raise("a", 1, 15), Raise("c", 3, 20)
+        manifest(),
+        "oa__read",
+        {"amount": 0, "to": "x"},
+        tool,
+        Raise("b", 2, 20),
+        Raise("a", 1, 15),
+        Raise("c", 3, 20),
     )
     assert tool.runs == [{"amount": 123, "to": "x"}]
     changed = {entry["hook"]: entry["changed"] for entry in outcome.trace}
@@ -166,7 +180,7 @@ def test_the_seed_example_runs_as_printed() -> None:
 
     class ReadOnlyGuard(PreToolUseHook):
         name = "readonly_guard"
-        priority = 5                          # lower runs earlier  # fmt: skip
+        priority = 5  # lower runs earlier  # fmt: skip
 
         def should_trigger(self, ctx: HookContext) -> bool:
             return ctx.tool_name.startswith("sql_")
@@ -178,7 +192,7 @@ def test_the_seed_example_runs_as_printed() -> None:
                     error="Org is in read-only mode — write blocked.",
                     side_effects=["readonly_guard: blocked sql write"],
                 )
-            return HookResult()               # default: allow=True, no mutation  # fmt: skip
+            return HookResult()  # default: allow=True, no mutation  # fmt: skip
 
     tool = Tool()
     document = manifest(unlisted_tools="allow")
@@ -194,13 +208,20 @@ def test_the_seed_example_runs_as_printed() -> None:
 def test_a_result_can_be_rewritten_and_its_failure_can_withhold_it() -> None:
     class Mask(PostToolUseHook):
         async def execute(self, ctx: HookContext) -> HookResult:
-            return HookResult(modified_result=ctx.tool_result.replace("secret", "***"), additional_context="masked")
+            return HookResult(
+                modified_result=ctx.tool_result.replace("secret", "***"), additional_context="masked"
+            )
 
     outcome = call(manifest(), "oa__read", {}, Tool("a secret"), Mask())
     assert (outcome.result, outcome.observation) == ("a ***", "a ***\n\nmasked")
     Mask.on_error = "deny"
     withheld = call(manifest(), "oa__read", {}, Tool(42), Mask())
-    assert (withheld.status, withheld.blocked, withheld.withheld, withheld.result) == ("succeeded", False, True, None)
+    assert (withheld.status, withheld.blocked, withheld.withheld, withheld.result) == (
+        "succeeded",
+        False,
+        True,
+        None,
+    )
     assert "42" not in withheld.observation
     assert withheld.observation.startswith("Tool oa__read has run, and must not be called again for this")
     Mask.on_error = None
@@ -220,7 +241,12 @@ def test_the_context_has_everything_that_the_contract_names() -> None:
             async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
                 session.hooks.register(Look())
                 await session.call_tool(
-                    "connector", {}, execute=Tool(), action="oa__read", tool_call_id="call_01", metadata={"run": 3}
+                    "connector",
+                    {},
+                    execute=Tool(),
+                    action="oa__read",
+                    tool_call_id="call_01",
+                    metadata={"run": 3},
                 )
                 assert seen[0].session_id == session.id
 
@@ -271,7 +297,12 @@ def test_every_call_is_logged_whatever_ended_it() -> None:
             return entries(portal)
 
     succeeded, failed, refused, blocked = asyncio.run(run())
-    assert succeeded["args"] == {"card_number": "4111", "note": "[redacted]", "Password": "[redacted]", "amount": 1}
+    assert succeeded["args"] == {
+        "card_number": "4111",
+        "note": "[redacted]",
+        "Password": "[redacted]",
+        "amount": 1,
+    }
     assert (succeeded["status"], succeeded["result_bytes"], succeeded["user"]) == ("succeeded", 3, "u42")
     assert succeeded["args_digest"].startswith("sha256:")
     assert succeeded["started_at"].endswith("Z")
@@ -345,7 +376,10 @@ def test_evaluation_asks_nobody_and_runs_nothing_that_writes_without_a_stub() ->
 def test_a_rate_limit_is_counted_by_the_portal_and_tells_when_to_try_again() -> None:
     async def run() -> None:
         limit = hook("connector_rate_limit", params={"max_calls": 2})
-        async with serve(manifest(limit)) as (portal, runtime), runtime.session("procurement", user=USER) as session:
+        async with (
+            serve(manifest(limit)) as (portal, runtime),
+            runtime.session("procurement", user=USER) as session,
+        ):
             portal.limit = 2
             tool = Tool()
             outcomes = [await session.call_tool("oa__read", {}, execute=tool) for _ in range(3)]
@@ -364,7 +398,10 @@ def test_a_rate_limit_is_counted_by_the_portal_and_tells_when_to_try_again() -> 
 def test_a_hook_that_needs_the_portal_follows_its_own_on_error(on_error: str, runs: int, fault: str) -> None:
     async def run() -> None:
         document = manifest(hook("connector_rate_limit", on_error=on_error))
-        async with serve(document, timeout=0.2) as (portal, runtime), runtime.session("procurement") as session:
+        async with (
+            serve(document, timeout=0.2) as (portal, runtime),
+            runtime.session("procurement") as session,
+        ):
             portal.standing["limits"] = fault
             tool = Tool()
             outcome = await session.call_tool("oa__read", {}, execute=tool)
@@ -380,7 +417,10 @@ def test_context_and_notices() -> None:
     async def run() -> None:
         document = manifest(
             hook("session_context", params={"text": "{organization}/{agent} for {user} {unknown} {"}),
-            hook("notify", params={"channel": "ops", "text": "{event} {tool}", "points": ["PostToolUse", "SessionEnd"]}),
+            hook(
+                "notify",
+                params={"channel": "ops", "text": "{event} {tool}", "points": ["PostToolUse", "SessionEnd"]},
+            ),
         )
         async with serve(document) as (portal, runtime):
             async with runtime.session("procurement", user=USER) as session:

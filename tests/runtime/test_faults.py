@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-
 from hookgate import Outcome, Runtime
+
 from tests.runtime.documents import manifest
 from tests.runtime.fake_portal import KEY, FakePortal
 from tests.runtime.harness import FAST, USER, Tool, eventually, serve
@@ -17,7 +17,9 @@ BEFORE_AND_AFTER = [*FAULTS, *(f"late-{fault}" for fault in FAULTS)]
 TRIES = len(FAST.retry_delays) + 1
 
 
-async def pay_through(portal: FakePortal, runtime: Runtime, verdict: str = "approved") -> tuple[Outcome, Tool]:
+async def pay_through(
+    portal: FakePortal, runtime: Runtime, verdict: str = "approved"
+) -> tuple[Outcome, Tool]:
     """One payment that people decide at once."""
     tool = Tool("paid")
     portal.on_create = lambda resource: resource.update(status=verdict)
@@ -150,7 +152,10 @@ def test_a_portal_that_refuses_connections_is_out_of_reach() -> None:
         portal = FakePortal()
         async with portal:
             pass
-        async with Runtime(portal.url, KEY, pacing=FAST) as runtime, runtime.session("procurement") as session:
+        async with (
+            Runtime(portal.url, KEY, pacing=FAST) as runtime,
+            runtime.session("procurement") as session,
+        ):
             tool = Tool()
             assert (await session.call_tool("oa__read", {}, execute=tool)).blocked_by == "registry"
             assert tool.runs == []

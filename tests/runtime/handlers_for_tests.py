@@ -1,0 +1,40 @@
+"""Handlers that the tests' registries name."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hookgate import HookContext, HookResult
+
+seen: list[tuple[str, Any]] = []
+
+
+async def cap(ctx: HookContext) -> HookResult:
+    seen.append(("cap", ctx.tool_args))
+    return HookResult(modified_args={**ctx.tool_args, "amount": min(ctx.tool_args["amount"], 100)})
+
+
+def redact(ctx: HookContext) -> HookResult:
+    seen.append(("redact", ctx.tool_result))
+    return HookResult(modified_result="[hidden]")
+
+
+def deny(ctx: HookContext) -> HookResult:
+    return HookResult(allow=False, error=f"not at {ctx.event}")
+
+
+def nothing(ctx: HookContext) -> None:
+    return None
+
+
+def sleepy(ctx: HookContext) -> HookResult:
+    time.sleep(0.3)
+    return HookResult()
+
+
+def broken(ctx: HookContext) -> HookResult:
+    raise RuntimeError("boom")
+
+
+NOT_CALLABLE = 3
