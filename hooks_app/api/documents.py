@@ -119,7 +119,9 @@ def _groups(document: dict[str, Any]) -> dict[str, list[_Operation]]:
 
 
 def _content(part: dict[str, Any]) -> str:
-    return next((_words(media.get("schema", {})) for media in part.get("content", {}).values()), "")
+    """The name of the component that a body is; empty for a body without a name."""
+    schemas = (media.get("schema", {}) for media in part.get("content", {}).values())
+    return next((_words(schema) for schema in schemas if "$ref" in schema), "")
 
 
 def _fields(schema: dict[str, Any]) -> list[tuple[str, str, bool, str]]:

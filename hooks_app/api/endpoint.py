@@ -22,6 +22,7 @@ RUNTIME_HEADER = "Hookgate-Runtime"
 class Endpoint(APIView):
     """A view whose ``permits`` name, per method, who may call it. A method without a permit does not exist."""
 
+    http_method_names = ["get", "head", "post", "put"]
     permits: ClassVar[dict[str, Permit]] = {}
     body_limit: ClassVar[int] = bodies.BODY_LIMIT
     body_depth: ClassVar[int] = canonical.MAX_DEPTH

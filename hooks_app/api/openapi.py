@@ -25,6 +25,7 @@ SECURITY_SCHEMES = {
         "description": "A portal session; to write, send its CSRF token as `X-CSRFToken`.",
     },
 }
+EVENTS = "/api/v1/agents/{agent}/events"
 _ALWAYS = {401: "unauthenticated", 403: "scope_missing, people_only, runtime_only, csrf_failed"}
 _WITH_BODY = {400: "invalid", 413: "too_large", 415: "unsupported_media_type"}
 
@@ -137,26 +138,8 @@ def _without_null(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Add what the views don't know: the credentials, and the event stream, which another application answers."""
+    """Add what the views don't say: how each credential is sent, and that the event stream is no JSON."""
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
-    result["paths"]["/api/v1/agents/{agent}/events"] = {"get": _events()}
+    events = result["paths"][EVENTS]["get"]["responses"]["200"]
+    events["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     return result
-
-
-def _events() -> dict[str, Any]:
-    problem = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    refusals = _ALWAYS | {404: "not_found"}
-    stream = {"text/event-stream": {"schema": {"type": "string"}}}
-    return {
-        "operationId": "agent_events",
-        "summary": "Follow an agent's registry, state and confirmations",
-        "description": "Server-sent events. On connecting one `registry` and one `state`, then each change; "
-        "`confirmation` for the requests of the key; a comment line at least every 15 seconds.",
-        "tags": ["registry"],
-        "security": [{"runtimeKey": []}],
-        "parameters": [{"in": "path", "name": "agent", "required": True, "schema": {"type": "string"}}],
-        "responses": {
-            "200": {"description": "The stream.", "content": stream},
-            **{str(status): {"description": codes, "content": problem} for status, codes in refusals.items()},
-        },
-    }
