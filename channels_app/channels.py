@@ -181,7 +181,7 @@ def disagreements(entries: list[tuple[str, str, dict[str, Any]]]) -> list[FieldE
 
 def _write(row: Channel) -> None:
     try:
-        row.full_clean(exclude=["app", "organization", "config"])
+        row.full_clean(exclude=["config"])
     except ValidationError as error:
         raise invalid(
             *(

@@ -92,10 +92,9 @@ def replace(*, topic: str, render: Callable[[Channel], Card]) -> None:
 
 
 def _show(row: Delivery, card: Card) -> None:
-    content = card.to_json()
-    if row.card == content or row.status == Status.SUPERSEDED:
+    if row.status == Status.SUPERSEDED or Card.from_json(row.card) == card:
         return
-    row.card = content
+    row.card = card.to_json()
     row.wanted_version += 1
     if row.status == Status.QUEUED and not card.buttons:
         row.status, row.due_at = Status.SUPERSEDED, None

@@ -137,7 +137,7 @@ def _visible(card: Card) -> Card:
 
 def _line(text: str) -> str:
     """One line: a text with a line break in it could pass itself off as the next field."""
-    return cards.visible(" ".join(text.splitlines()))
+    return cards.visible(text).replace("\n", "\\n")
 
 
 def _cut(card: Card, *, body_bytes: int, field_chars: int) -> Card:
