@@ -18,6 +18,7 @@ from django.db.models.functions import Cast
 
 from hooks_app.models import Agent, ConnectorCallLog
 from portal.lib import clock
+from portal.models import Organization
 
 UNKNOWN = ConnectorCallLog.Status.UNKNOWN
 # What a final entry replaces of an unknown one: everything but whose it is.
@@ -145,6 +146,13 @@ def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
         side_effects=list(entry.side_effects),
         received_at=clock.now(),
     )
+
+
+def purge(organization: Organization, *, before: datetime, limit: int) -> int:
+    """Delete at most ``limit`` of the organization's entries that started before ``before``. Returns how many."""
+    old = ConnectorCallLog.objects.filter(organization=organization, started_at__lt=before)
+    chosen = list(old.values_list("pk", flat=True)[:limit])
+    return ConnectorCallLog.objects.filter(pk__in=chosen).delete()[0]
 
 
 @dataclass(frozen=True)

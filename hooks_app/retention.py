@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
-from hooks_app import confirmations
-from hooks_app.models import ConnectorCallLog
+from hooks_app import calls, confirmations
 from portal import audit
 from portal.lib import clock
 from portal.models import Organization
@@ -47,10 +46,7 @@ def _purge(organization: Organization, before: datetime) -> int:
 @transaction.atomic
 def _purge_batch(organization: Organization, before: datetime) -> int:
     requests = len(confirmations.purge(organization, before=before, limit=BATCH))
-    old = ConnectorCallLog.objects.filter(organization=organization, started_at__lt=before)
-    entries, _ = ConnectorCallLog.objects.filter(
-        pk__in=list(old.values_list("pk", flat=True)[:BATCH])
-    ).delete()
+    entries = calls.purge(organization, before=before, limit=BATCH)
     if requests or entries:
         audit.append(
             organization=organization,

@@ -1,6 +1,6 @@
 """Periodic work of this app. What must happen is in the database; a task that is lost or runs twice changes nothing."""
 
-from hooks_app import confirmations, retention
+from hooks_app import confirmations, limits, retention
 from portal.celery import app
 
 
@@ -12,5 +12,6 @@ def sweep() -> None:
 
 @app.task
 def purge() -> None:
-    """Delete what organizations no longer want to keep."""
+    """Delete what organizations no longer want to keep, and the answers of rate limits that nobody needs any more."""
     retention.purge()
+    limits.purge()

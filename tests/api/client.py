@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.http import HttpResponse
 from django.test import Client
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from hooks_app.api import documents
@@ -24,12 +23,12 @@ def document() -> dict[str, Any]:
 
 
 @cache
-def _registry() -> Registry:
-    return Registry().with_resource(DOCUMENT, Resource(document(), DRAFT202012))
+def _registry() -> Any:
+    return Registry().with_resource(DOCUMENT, DRAFT202012.create_resource(document()))
 
 
-def operation(method: str, path: str) -> dict[str, Any] | None:
-    """The operation of the document that a request is for."""
+def operation(method: str, path: str) -> Any:
+    """The operation of the document that a request is for, or ``None``."""
     for template, methods in sorted(document()["paths"].items(), key=lambda item: item[0].count("{")):
         pattern = re.sub(r"\{\w+\}", "[^/]+", template)
         if re.fullmatch(pattern, path) and method.lower() in methods:
@@ -106,7 +105,7 @@ class Api:
         return _check(method, f"{BASE}{path}", response)
 
 
-def _check(method: str, path: str, response: HttpResponse) -> Answer:
+def _check(method: str, path: str, response: Any) -> Answer:
     kind = response.headers.get("Content-Type", "")
     body = json.loads(response.content) if response.content and "json" in kind else None
     answer = Answer(response.status_code, body, response.headers)

@@ -94,7 +94,7 @@ def test_every_address_has_a_row_and_every_row_an_address():
 def test_the_table_holds(world, method, path):
     row, address = TABLE[method, path], "/" + fill(path)
     others = [scope for scope in KEY_SCOPES if scope != row.runtime]
-    callers = {
+    callers: dict[str, tuple[Api, int | None]] = {
         "nobody": (world.nobody, 401),
         "a key without the scope": (Api(make.key(world.acme, scopes=others)), 403),
         "a person's token without the scope": (

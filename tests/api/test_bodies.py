@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -110,7 +111,7 @@ def test_a_body_over_1_mib_is_413(world, method, path):
 
 
 def test_a_batch_of_calls_may_have_8_mib(world):
-    entry = {
+    entry: dict[str, Any] = {
         "id": "3f0c9a52-6f0e-4b0e-9a3e-0d5f6c1b2a49",
         "agent": "procurement",
         "tool_name": "oa__stock",
@@ -161,7 +162,8 @@ def test_a_chunked_body_is_read_and_bounded_like_any_other():
             yield data[start : start + 64 * 1024]
 
     async def send(data):
-        transport = httpx.ASGITransport(app=get_asgi_application())
+        application: Any = get_asgi_application()
+        transport = httpx.ASGITransport(app=application)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
             return await client.post(
                 "/api/v1/confirmations",

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -258,7 +259,7 @@ def test_the_log_pages_through_everything_once_newest_first(world):
 
 
 def test_arguments_may_be_as_deep_as_arguments_may_be(world):
-    args = {"x": 1}
+    args: dict[str, Any] = {"x": 1}
     for _ in range(31):
         args = {"x": args}
     sent = entry(args=args)

@@ -274,14 +274,14 @@ def test_the_list_pages_through_everything_once_newest_first(world, time):
             time.advance(seconds=1)
         body = confirmation(world.procurement, tool_call_id=f"call_{number}", timeout_seconds=100)
         assert world.runtime.post("/confirmations", body).status == 201
-    seen, cursor = [], None
+    seen: list[str] = []
+    query: dict[str, str] = {}
     while True:
-        query = {"cursor": cursor} if cursor else {}
-        page = world.runtime.get("/confirmations", limit=3, **query).body
+        page = world.runtime.get("/confirmations", None, limit="3", **query).body
         seen += [row["id"] for row in page["results"]]
-        cursor = page["next"]
-        if cursor is None:
+        if page["next"] is None:
             break
+        query = {"cursor": page["next"]}
         body = confirmation(world.procurement, tool_call_id=f"late_{len(seen)}")
         time.advance(seconds=1)
         world.runtime.post("/confirmations", body)  # what arrives meanwhile moves nothing

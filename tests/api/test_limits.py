@@ -22,9 +22,14 @@ def hook(world):
     return limit_of(world.procurement)
 
 
+def hook_of(agent, name):
+    revision = registry.head(agent).revision
+    assert revision is not None
+    return next(hook["id"] for hook in revision.manifest["hooks"] if hook["name"] == name)
+
+
 def limit_of(agent):
-    hooks = registry.head(agent).revision.manifest["hooks"]
-    return next(hook["id"] for hook in hooks if hook["name"] == "connector_rate_limit")
+    return hook_of(agent, "connector_rate_limit")
 
 
 def body(declared, **changes):
@@ -99,11 +104,7 @@ def test_a_published_change_of_the_limit_holds_at_once(world, hook):
 
 
 def test_a_hook_that_is_no_limit_of_this_agent_is_named(world, hook):
-    gate = next(
-        item["id"]
-        for item in registry.head(world.procurement).revision.manifest["hooks"]
-        if item["name"] == "approval_gate"
-    )
+    gate = hook_of(world.procurement, "approval_gate")
     for other in (str(uuid.uuid4()), gate):
         refused = world.runtime.post("/limits/acquire", body(other))
         assert (refused.status, refused.code, refused.paths) == (400, "invalid", ["hook"])

@@ -96,8 +96,8 @@ def test_the_contracts_examples_fit_the_described_bodies():
     }  # fmt: skip
     schema = {"$ref": "#/components/schemas/NewConfirmation"}
     assert schema_faults(schema, example) == []
-    for change in ({"timeout_seconds": 0}, {"extra": 1}, {"tool_args": []}, {"registry_digest": "x"}):
-        assert schema_faults(schema, {**example, **change}), change
+    for name, value in (("timeout_seconds", 0), ("extra", 1), ("tool_args", []), ("registry_digest", "x")):
+        assert schema_faults(schema, {**example, name: value}), name
     assert schema_faults(schema, {key: example[key] for key in example if key != "agent"})
 
 
