@@ -50,8 +50,12 @@ async def finish(coroutine: Coroutine[Any, Any, Any], seconds: float | None) -> 
         return end.value
     try:
         async with asyncio.timeout(seconds) as limit:
-            return await _Resumed(coroutine, pending)
+            value = await _Resumed(coroutine, pending)
     except TimeoutError:
         if limit.expired():
             raise HookTimedOut(f"no answer within {seconds} s") from None
         raise
+    if limit.expired():
+        # It swallowed the cancellation and answered late: a late answer is none.
+        raise HookTimedOut(f"no answer within {seconds} s")
+    return value

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hookgate import HookContext, HookResult, Outcome, PostToolUseHook, PreToolUseHook, ToolBlocked
 
-from tests.runtime.documents import attached, evaluation, hook, manifest, switched
-from tests.runtime.fake_portal import FakePortal
-from tests.runtime.harness import USER, Tool, eventually, serve
+from tests.runtime.documents import evaluation, manifest, switched
+from tests.runtime.harness import USER, Tool, serve
 
 
 def call(document: dict[str, Any], name: str, args: Any, tool: Any, *hooks: Any, **options: Any) -> Outcome:
@@ -237,18 +236,20 @@ def test_the_context_has_everything_that_the_contract_names() -> None:
             return HookResult()
 
     async def run() -> None:
-        async with serve(manifest()) as (_, runtime):
-            async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-                session.hooks.register(Look())
-                await session.call_tool(
-                    "connector",
-                    {},
-                    execute=Tool(),
-                    action="oa__read",
-                    tool_call_id="call_01",
-                    metadata={"run": 3},
-                )
-                assert seen[0].session_id == session.id
+        async with (
+            serve(manifest()) as (_, runtime),
+            runtime.session("procurement", user=USER, conversation_id="c7") as session,
+        ):
+            session.hooks.register(Look())
+            await session.call_tool(
+                "connector",
+                {},
+                execute=Tool(),
+                action="oa__read",
+                tool_call_id="call_01",
+                metadata={"run": 3},
+            )
+            assert seen[0].session_id == session.id
 
     asyncio.run(run())
     ctx = seen[0]
@@ -278,80 +279,6 @@ def test_a_gate_cannot_be_passed_by_calling_through_a_fronting_tool() -> None:
     asyncio.run(run())
 
 
-def entries(portal: FakePortal) -> list[dict[str, Any]]:
-    return list(portal.calls.values())
-
-
-def test_every_call_is_logged_whatever_ended_it() -> None:
-    async def run() -> list[dict[str, Any]]:
-        document = manifest(hooks=attached(audit={"redact": ["note"]}))
-        async with serve(document) as (portal, runtime):
-            async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-                args = {"card_number": "4111", "note": "n", "Password": "p", "amount": 1}
-                await session.call_tool("oa__read", args, execute=Tool("äb"))
-                await session.call_tool("oa__read", {}, execute=Tool(error=ValueError("x")))
-                await session.call_tool("oa__read", {"n": float("inf")}, execute=Tool())
-                session.hooks.register(Raise("broken", 1, 10))
-                await session.call_tool("oa__read", {}, execute=Tool())
-            await eventually(lambda: len(portal.calls) == 4)
-            return entries(portal)
-
-    succeeded, failed, refused, blocked = asyncio.run(run())
-    assert succeeded["args"] == {
-        "card_number": "4111",
-        "note": "[redacted]",
-        "Password": "[redacted]",
-        "amount": 1,
-    }
-    assert (succeeded["status"], succeeded["result_bytes"], succeeded["user"]) == ("succeeded", 3, "u42")
-    assert succeeded["args_digest"].startswith("sha256:")
-    assert succeeded["started_at"].endswith("Z")
-    assert [entry["hook"] for entry in succeeded["trace"]] == ["readonly_guard", "audit_log"]
-    assert (failed["status"], failed["error"]) == ("failed", "ValueError: x")
-    assert (refused["status"], refused["blocked_by"]) == ("blocked", "arguments")
-    assert (blocked["status"], blocked["blocked_by"]) == ("blocked", "broken")
-    assert blocked["trace"][-1]["outcome"] == "failed_denied"
-    contract = {
-        "id", "agent", "session_id", "conversation_id", "tool_call_id", "tool_name", "user", "surface", "status",
-        "blocked_by", "reason", "error", "started_at", "duration_ms", "args", "args_digest", "result_bytes",
-        "confirmation_id", "registry_digest", "trace", "side_effects",
-    }  # fmt: skip
-    assert all(set(entry) == contract for entry in (succeeded, failed, refused, blocked))
-
-
-def test_log_entries_survive_a_portal_that_is_away_and_a_bad_one_does_not_hold_up_the_others() -> None:
-    async def run() -> set[str]:
-        document = manifest(unlisted_tools="allow")
-        async with serve(document) as (portal, runtime):
-            portal.standing["calls"] = "500"
-            async with runtime.session("procurement") as session:
-                for name in ("oa__read", "unloggable", "oa__read"):
-                    await session.call_tool(name, {}, execute=Tool())
-                await eventually(lambda: len(portal.seen("calls")) > 1)
-                assert portal.calls == {}
-                portal.standing.clear()
-                portal.fail("calls", "late-reset")
-            await eventually(lambda: len(portal.calls) == 2)
-            return {entry["tool_name"] for entry in entries(portal)}
-
-    assert asyncio.run(run()) == {"oa__read"}
-
-
-def test_a_full_call_log_stops_the_calls() -> None:
-    async def run() -> None:
-        async with serve(manifest(hooks=attached(audit={"max_queued": 100}))) as (portal, runtime):
-            portal.standing["calls"] = "500"
-            async with runtime.session("procurement") as session:
-                tool = Tool()
-                for _ in range(100):
-                    assert not (await session.call_tool("oa__read", {}, execute=tool)).blocked
-                outcome = await session.call_tool("oa__read", {}, execute=tool)
-                assert (outcome.blocked_by, len(tool.runs)) == ("audit_log", 100)
-            portal.standing.clear()
-
-    asyncio.run(run())
-
-
 def test_evaluation_asks_nobody_and_runs_nothing_that_writes_without_a_stub() -> None:
     async def run() -> None:
         document = evaluation()
@@ -369,66 +296,5 @@ def test_evaluation_asks_nobody_and_runs_nothing_that_writes_without_a_stub() ->
             async with runtime.session("procurement", surface="eval", stubs=stubs) as session:
                 await session._source.refresh(force=True)
                 assert (await session.call_tool("oa__read", {}, execute=tool)).blocked_by == "halted"
-
-    asyncio.run(run())
-
-
-def test_a_rate_limit_is_counted_by_the_portal_and_tells_when_to_try_again() -> None:
-    async def run() -> None:
-        limit = hook("connector_rate_limit", params={"max_calls": 2})
-        async with (
-            serve(manifest(limit)) as (portal, runtime),
-            runtime.session("procurement", user=USER) as session,
-        ):
-            portal.limit = 2
-            tool = Tool()
-            outcomes = [await session.call_tool("oa__read", {}, execute=tool) for _ in range(3)]
-            assert [item.blocked for item in outcomes] == [False, False, True]
-            assert outcomes[2].reason == "at most 2 calls to oa for now; try again in 7 s"
-            body = next(iter(portal.limit_calls.values()))
-            assert body == {
-                "agent": "procurement", "hook": limit["id"], "connector": "oa", "user": "u42", "call": body["call"],
-            }  # fmt: skip
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(("on_error", "runs"), [("deny", 0), ("allow", 1)])
-@pytest.mark.parametrize("fault", ["500", "reset", "garbage", "html", "slow"])
-def test_a_hook_that_needs_the_portal_follows_its_own_on_error(on_error: str, runs: int, fault: str) -> None:
-    async def run() -> None:
-        document = manifest(hook("connector_rate_limit", on_error=on_error))
-        async with (
-            serve(document, timeout=0.2) as (portal, runtime),
-            runtime.session("procurement") as session,
-        ):
-            portal.standing["limits"] = fault
-            tool = Tool()
-            outcome = await session.call_tool("oa__read", {}, execute=tool)
-            assert len(tool.runs) == runs
-            word = "failed_denied" if on_error == "deny" else "failed_allowed"
-            assert word in [entry["outcome"] for entry in outcome.trace]
-            assert session.hooks.failures["connector_rate_limit"] == runs
-
-    asyncio.run(run())
-
-
-def test_context_and_notices() -> None:
-    async def run() -> None:
-        document = manifest(
-            hook("session_context", params={"text": "{organization}/{agent} for {user} {unknown} {"}),
-            hook(
-                "notify",
-                params={"channel": "ops", "text": "{event} {tool}", "points": ["PostToolUse", "SessionEnd"]},
-            ),
-        )
-        async with serve(document) as (portal, runtime):
-            async with runtime.session("procurement", user=USER) as session:
-                assert session.context == "acme/procurement for Kim {unknown} {"
-                await session.call_tool("oa__read", {}, execute=Tool())
-            assert portal.messages == [
-                ("ops", {"text": "PostToolUse oa__read", "agent": "procurement"}),
-                ("ops", {"text": "SessionEnd", "agent": "procurement"}),
-            ]
 
     asyncio.run(run())

@@ -65,19 +65,21 @@ def test_a_switch_reaches_the_runtime_with_the_next_call_that_asks() -> None:
 def test_an_old_registry_serves_until_max_stale_counted_from_the_start_of_the_last_answer(fault: str) -> None:
     async def run() -> None:
         hands = Hands()
-        async with serve(manifest(), clock=hands, timeout=0.1) as (portal, runtime):
-            async with runtime.session("procurement") as session:
-                portal.standing["registry"] = fault
-                hands.now += 299.9
-                assert not (await read(session)).blocked
-                hands.now += 0.1
-                outcome = await read(session)
-                assert outcome.blocked_by == "registry"
-                assert (outcome.reason or "").startswith(
-                    "the registry has not been confirmed for 300 s: the portal is"
-                )
-                portal.standing.clear()
-                assert not (await read(session)).blocked
+        async with (
+            serve(manifest(), clock=hands, timeout=0.1) as (portal, runtime),
+            runtime.session("procurement") as session,
+        ):
+            portal.standing["registry"] = fault
+            hands.now += 299.9
+            assert not (await read(session)).blocked
+            hands.now += 0.1
+            outcome = await read(session)
+            assert outcome.blocked_by == "registry"
+            assert (outcome.reason or "").startswith(
+                "the registry has not been confirmed for 300 s: the portal is"
+            )
+            portal.standing.clear()
+            assert not (await read(session)).blocked
 
     asyncio.run(run())
 
@@ -94,13 +96,15 @@ def test_age_counts_from_the_start_of_the_request() -> None:
                 return await original(*arguments)
 
             portal._registry = slow  # type: ignore[assignment, method-assign]
-            async with Runtime(portal.url, KEY, pacing=FAST, clock=hands) as runtime:
-                async with runtime.session("procurement") as session:
-                    portal.standing["registry"] = "500"
-                    hands.now += 99
-                    assert not (await read(session)).blocked
-                    hands.now += 1
-                    assert (await read(session)).blocked
+            async with (
+                Runtime(portal.url, KEY, pacing=FAST, clock=hands) as runtime,
+                runtime.session("procurement") as session,
+            ):
+                portal.standing["registry"] = "500"
+                hands.now += 99
+                assert not (await read(session)).blocked
+                hands.now += 1
+                assert (await read(session)).blocked
 
     asyncio.run(run())
 
@@ -236,20 +240,24 @@ def test_a_new_revision_swaps_the_hooks_between_calls() -> None:
 )
 def test_a_handler_that_may_not_or_can_not_run_makes_the_registry_unusable(target: str, reason: str) -> None:
     async def run() -> None:
-        async with serve(manifest(handler(target)), python_handlers=["tests.runtime."]) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                outcome = await read(session)
-                assert outcome.blocked_by == "registry"
-                assert reason in (outcome.reason or "")
+        async with (
+            serve(manifest(handler(target)), python_handlers=["tests.runtime."]) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            outcome = await read(session)
+            assert outcome.blocked_by == "registry"
+            assert reason in (outcome.reason or "")
 
     asyncio.run(run())
 
 
 def test_without_listed_packages_no_handler_runs() -> None:
     async def run() -> None:
-        async with serve(manifest(handler("tests.runtime.handlers_for_tests:cap"))) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                assert (await read(session)).blocked_by == "registry"
+        async with (
+            serve(manifest(handler("tests.runtime.handlers_for_tests:cap"))) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            assert (await read(session)).blocked_by == "registry"
 
     asyncio.run(run())
 
@@ -257,10 +265,12 @@ def test_without_listed_packages_no_handler_runs() -> None:
 def test_a_hook_that_must_run_at_the_start_and_fails_stops_the_session() -> None:
     async def run() -> None:
         spec = handler("tests.runtime.handlers_for_tests:broken", point="SessionStart", on_error="deny")
-        async with serve(manifest(spec), python_handlers=["tests"]) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                outcome = await read(session)
-                assert "SessionStart[0].hooks[0] failed at SessionStart" in (outcome.reason or "")
+        async with (
+            serve(manifest(spec), python_handlers=["tests"]) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            outcome = await read(session)
+            assert "SessionStart[0].hooks[0] failed at SessionStart" in (outcome.reason or "")
 
     asyncio.run(run())
 

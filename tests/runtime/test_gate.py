@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hookgate import HookContext, HookResult, Outcome, PreToolUseHook, Runtime
-from hookgate.session import Session
 
 from tests.runtime.documents import READ, attached, manifest, switched
-from tests.runtime.fake_portal import KEY, FakePortal, digest
+from tests.runtime.fake_portal import KEY, digest
+from tests.runtime.gating import ARGS, always, gated, pay
 from tests.runtime.harness import FAST, USER, Tool, eventually, serve
-
-ARGS = {"amount": 60000}
-
-
-@contextlib.asynccontextmanager
-async def gated(document: Any = None, **options: Any) -> AsyncIterator[tuple[FakePortal, Session, Tool]]:
-    """A session whose payments wait for people."""
-    async with serve(document or manifest(), **options) as (portal, runtime):
-        async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-            yield portal, session, Tool("paid")
-
-
-def pay(session: Session, tool: Any, **options: Any) -> asyncio.Task[Outcome]:
-    options = {"tool_call_id": "call_01", **options}
-    return asyncio.create_task(session.call_tool("oa__purchase_pay", ARGS, execute=tool, **options))
 
 
 def test_an_approved_payment_runs_once_and_its_outcome_is_reported() -> None:
@@ -106,11 +89,6 @@ def test_every_other_end_blocks_and_tells_the_model_why(
             assert portal.seen("consume") == []
 
     asyncio.run(run())
-
-
-def always(portal: FakePortal, **changes: Any) -> None:
-    """Approve whatever is asked, at once."""
-    portal.on_create = lambda resource: resource.update(status="approved", **changes)
 
 
 @pytest.mark.parametrize(
@@ -263,13 +241,16 @@ def test_a_resource_that_does_not_fit_together_runs_nothing(changes: dict[str, A
 
 def test_only_one_of_two_runtimes_runs_a_call_that_both_asked_for() -> None:
     async def run() -> None:
-        async with gated() as (portal, session, tool), Runtime(portal.url, KEY, pacing=FAST) as other:
-            async with other.session("procurement", user=USER, conversation_id="c7") as twin:
-                tasks = [pay(session, tool), pay(twin, tool)]
-                (request,) = await portal.pending()
-                await eventually(lambda: len(portal.seen("create")) == 2)
-                await portal.settle(request["id"], "approved")
-                outcomes = await asyncio.gather(*tasks)
+        async with (
+            gated() as (portal, session, tool),
+            Runtime(portal.url, KEY, pacing=FAST) as other,
+            other.session("procurement", user=USER, conversation_id="c7") as twin,
+        ):
+            tasks = [pay(session, tool), pay(twin, tool)]
+            (request,) = await portal.pending()
+            await eventually(lambda: len(portal.seen("create")) == 2)
+            await portal.settle(request["id"], "approved")
+            outcomes = await asyncio.gather(*tasks)
         assert (len(portal.confirmations), len(tool.runs)) == (1, 1)
         (blocked,) = [outcome for outcome in outcomes if outcome.blocked]
         assert blocked.reason is not None
@@ -286,118 +267,6 @@ def test_a_request_that_was_consumed_before_a_restart_is_not_run_again() -> None
             assert tool.runs == []
             assert outcome.reason is not None
             assert "not run again (outcome: unknown)" in outcome.reason
-
-    asyncio.run(run())
-
-
-def test_leaving_detaches_and_the_next_process_takes_the_request_up() -> None:
-    async def run() -> None:
-        async with FakePortal() as portal:
-            portal.publish(manifest())
-            tool = Tool("paid")
-            async with Runtime(portal.url, KEY, pacing=FAST) as runtime:
-                async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-                    task = pay(session, tool)
-                    (request,) = await portal.pending()
-                outcome = await task
-                assert (outcome.blocked, outcome.status) == (True, "cancelled")
-                assert outcome.reason == "the session was left; the request stays pending"
-            assert request["status"] == "pending"
-            async with Runtime(portal.url, KEY, pacing=FAST) as runtime:
-                async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-                    task = pay(session, tool)
-                    await eventually(lambda: len(portal.seen("create")) == 2)
-                    await portal.settle(request["id"], "approved")
-                    assert (await task).result == "paid"
-            assert (len(portal.confirmations), len(tool.runs)) == (1, 1)
-
-    asyncio.run(run())
-
-
-async def wait_in_session(portal: FakePortal, tool: Tool, timeout: float | None = None) -> None:
-    async with Runtime(portal.url, KEY, pacing=FAST) as runtime:
-        async with runtime.session("procurement", conversation_id="c7") as session:
-            if timeout is None:
-                await session.call_tool("oa__purchase_pay", ARGS, execute=tool)
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(session.call_tool("oa__purchase_pay", ARGS, execute=tool), timeout)
-            # The session goes on: the call alone was given up.
-            await eventually(lambda: portal.seen("cancel"))
-
-
-def test_cancelling_the_whole_program_detaches_and_a_time_out_around_one_call_cancels_it() -> None:
-    async def run() -> None:
-        async with FakePortal() as portal:
-            portal.publish(manifest())
-            program = asyncio.create_task(wait_in_session(portal, Tool()))
-            (request,) = await portal.pending()
-            program.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await program
-            assert (request["status"], portal.seen("cancel")) == ("pending", [])
-            await wait_in_session(portal, Tool(), timeout=0.1)
-            assert [item["status"] for item in portal.confirmations.values()] == ["pending", "cancelled"]
-
-    asyncio.run(run())
-
-
-def test_cancelling_one_calls_task_cancels_its_request() -> None:
-    async def run() -> None:
-        async with gated() as (portal, session, tool):
-            first, second = pay(session, tool), pay(session, tool, tool_call_id="call_02")
-            await portal.pending(2)
-            first.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await first
-            assert sorted(item["status"] for item in portal.confirmations.values()) == [
-                "cancelled",
-                "pending",
-            ]
-            assert await session.cancel("call_02")
-            outcome = await second
-            assert (outcome.blocked, tool.runs) == (True, [])
-            assert not await session.cancel("call_02")
-            await eventually(lambda: len(portal.calls) == 2)
-            assert {entry["status"] for entry in portal.calls.values()} == {"cancelled", "blocked"}
-
-    asyncio.run(run())
-
-
-def test_a_runtime_that_detaches_first_cancels_nothing() -> None:
-    async def run() -> None:
-        async with gated() as (portal, session, tool):
-            task = pay(session, tool)
-            (request,) = await portal.pending()
-            session.runtime.detach()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        assert (request["status"], portal.seen("cancel")) == ("pending", [])
-
-    asyncio.run(run())
-
-
-def test_a_call_that_is_cancelled_while_the_tool_runs_is_reported_as_unknown() -> None:
-    async def run() -> None:
-        async with gated() as (portal, session, _):
-            always(portal)
-            running = asyncio.Event()
-
-            async def hang(args: dict[str, Any]) -> None:
-                running.set()
-                await asyncio.sleep(60)
-
-            task = pay(session, hang)
-            await running.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            (request,) = portal.confirmations.values()
-            await eventually(lambda: request["outcome"] == "unknown")
-            await eventually(lambda: len(portal.calls) == 1)
-            assert next(iter(portal.calls.values()))["status"] == "unknown"
-            assert portal.seen("cancel") == []
 
     asyncio.run(run())
 

@@ -29,14 +29,16 @@ def _forget() -> None:
 @pytest.mark.parametrize("event", list(HookEvent))
 def test_a_denial_counts_where_the_contract_says_so_and_is_ignored_elsewhere(event: HookEvent) -> None:
     async def run() -> None:
-        async with serve(manifest(handler(HERE + "deny", point=event)), **ALLOWED) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                merged = await session.emit(event, tool_name="oa__read", tool_args={}, prompt="hi")
-                blocks = event in BLOCKING_POINTS
-                assert merged.allow is not blocks
-                assert merged.error == (f"not at {event}" if blocks else None)
-                words = [entry["outcome"] for entry in merged.trace if entry["hook"].startswith(event)]
-                assert words == ["denied" if blocks else "ignored"]
+        async with (
+            serve(manifest(handler(HERE + "deny", point=event)), **ALLOWED) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            merged = await session.emit(event, tool_name="oa__read", tool_args={}, prompt="hi")
+            blocks = event in BLOCKING_POINTS
+            assert merged.allow is not blocks
+            assert merged.error == (f"not at {event}" if blocks else None)
+            words = [entry["outcome"] for entry in merged.trace if entry["hook"].startswith(event)]
+            assert words == ["denied" if blocks else "ignored"]
 
     asyncio.run(run())
 
@@ -84,15 +86,15 @@ def test_failures_conditions_and_observation(
     target: str, changes: dict[str, Any], word: str | None, runs: int
 ) -> None:
     async def run() -> None:
-        async with serve(manifest(handler(HERE + target, **changes)), **ALLOWED) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                tool = Tool()
-                outcome = await session.call_tool("oa__read", {"amount": 500}, execute=tool)
-                assert tool.runs == [{"amount": 500}] * runs
-                words = [
-                    entry["outcome"] for entry in outcome.trace if entry["hook"].startswith("PreToolUse")
-                ]
-                assert words[:1] == ([word] if word else [])
+        async with (
+            serve(manifest(handler(HERE + target, **changes)), **ALLOWED) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            tool = Tool()
+            outcome = await session.call_tool("oa__read", {"amount": 500}, execute=tool)
+            assert tool.runs == [{"amount": 500}] * runs
+            words = [entry["outcome"] for entry in outcome.trace if entry["hook"].startswith("PreToolUse")]
+            assert words[:1] == ([word] if word else [])
 
     asyncio.run(run())
 
@@ -181,48 +183,52 @@ def test_a_delegate_has_its_own_registry_and_its_own_gate() -> None:
         child_document = manifest(
             hook("session_context", params={"text": "{agent}"}), agent="researcher", unlisted_tools="confirm"
         )
-        async with serve(parent, child_document, **ALLOWED) as (portal, runtime):
-            async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
-                async with session.delegate("researcher") as child:
-                    assert (child.surface, child.context, child.conversation_id) == (
-                        "subagent",
-                        "researcher",
-                        "c7",
-                    )
-                    assert not (await child.call_tool("oa__read", {}, execute=Tool())).blocked
-                    tool = Tool()
-                    portal.on_create = lambda resource: resource.update(status="rejected")
-                    assert (
-                        await child.call_tool("oa__purchase_pay", {}, execute=tool)
-                    ).blocked_by == "approval_gate"
-                    assert tool.runs == []
-                    (asked,) = portal.seen("create")
-                    assert asked is not None
-                    assert (asked["agent"], asked["initiator"]) == ("researcher", USER)
-                with pytest.raises(DelegationRefused, match="may not delegate to stranger"):
-                    async with session.delegate("stranger"):
-                        pass
+        async with (
+            serve(parent, child_document, **ALLOWED) as (portal, runtime),
+            runtime.session("procurement", user=USER, conversation_id="c7") as session,
+        ):
+            async with session.delegate("researcher") as child:
+                assert (child.surface, child.context, child.conversation_id) == (
+                    "subagent",
+                    "researcher",
+                    "c7",
+                )
+                assert not (await child.call_tool("oa__read", {}, execute=Tool())).blocked
+                tool = Tool()
+                portal.on_create = lambda resource: resource.update(status="rejected")
+                assert (
+                    await child.call_tool("oa__purchase_pay", {}, execute=tool)
+                ).blocked_by == "approval_gate"
+                assert tool.runs == []
+                (asked,) = portal.seen("create")
+                assert asked is not None
+                assert (asked["agent"], asked["initiator"]) == ("researcher", USER)
+            with pytest.raises(DelegationRefused, match="may not delegate to stranger"):
+                async with session.delegate("stranger"):
+                    pass
 
     asyncio.run(run())
 
 
 def test_a_delegate_without_a_registry_does_not_run_and_depth_is_bounded() -> None:
     async def run() -> None:
-        async with serve(manifest(may_delegate_to=["procurement", "ghost"])) as (_, runtime):
-            async with runtime.session("procurement") as session:
-                with pytest.raises(DelegationRefused, match="404"):
-                    async with session.delegate("ghost"):
-                        pass
-                current = session
-                opened = []
-                for _ in range(5):
-                    opened.append(current.delegate("procurement"))
-                    current = await opened[-1].__aenter__()
-                with pytest.raises(DelegationRefused, match="at most 5 deep"):
-                    async with current.delegate("procurement"):
-                        pass
-                for delegation in reversed(opened):
-                    await delegation.__aexit__(None, None, None)
+        async with (
+            serve(manifest(may_delegate_to=["procurement", "ghost"])) as (_, runtime),
+            runtime.session("procurement") as session,
+        ):
+            with pytest.raises(DelegationRefused, match="404"):
+                async with session.delegate("ghost"):
+                    pass
+            current = session
+            opened = []
+            for _ in range(5):
+                opened.append(current.delegate("procurement"))
+                current = await opened[-1].__aenter__()
+            with pytest.raises(DelegationRefused, match="at most 5 deep"):
+                async with current.delegate("procurement"):
+                    pass
+            for delegation in reversed(opened):
+                await delegation.__aexit__(None, None, None)
 
     asyncio.run(run())
 
@@ -231,12 +237,12 @@ def test_a_delegate_of_an_evaluation_asks_nobody_either_and_a_halted_agent_deleg
     async def run() -> None:
         document = evaluation(may_delegate_to=["procurement"])
         async with serve(document) as (portal, runtime):
-            async with runtime.session("procurement", surface="eval") as session:
-                async with session.delegate("procurement") as child:
-                    assert child.surface == "eval"
-                    assert (
-                        await child.call_tool("oa__purchase_pay", {}, execute=Tool())
-                    ).blocked_by == "eval"
+            async with (
+                runtime.session("procurement", surface="eval") as session,
+                session.delegate("procurement") as child,
+            ):
+                assert child.surface == "eval"
+                assert (await child.call_tool("oa__purchase_pay", {}, execute=Tool())).blocked_by == "eval"
             portal.publish(switched(manifest(may_delegate_to=["procurement"]), halted=True))
             async with runtime.session("procurement") as session:
                 with pytest.raises(DelegationRefused, match="halted"):

@@ -1,0 +1,131 @@
+"""Leaving detaches, cancelling cancels."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+from hookgate import Runtime
+
+from tests.runtime.documents import manifest
+from tests.runtime.fake_portal import KEY, FakePortal
+from tests.runtime.gating import ARGS, always, gated, pay
+from tests.runtime.harness import FAST, USER, Tool, eventually
+
+
+def test_leaving_detaches_and_the_next_process_takes_the_request_up() -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest())
+            tool = Tool("paid")
+            async with Runtime(portal.url, KEY, pacing=FAST) as runtime:
+                async with runtime.session("procurement", user=USER, conversation_id="c7") as session:
+                    task = pay(session, tool)
+                    (request,) = await portal.pending()
+                outcome = await task
+                assert (outcome.blocked, outcome.status) == (True, "cancelled")
+                assert outcome.reason == "the session was left; the request stays pending"
+            assert request["status"] == "pending"
+            async with (
+                Runtime(portal.url, KEY, pacing=FAST) as runtime,
+                runtime.session("procurement", user=USER, conversation_id="c7") as session,
+            ):
+                task = pay(session, tool)
+                await eventually(lambda: len(portal.seen("create")) == 2)
+                await portal.settle(request["id"], "approved")
+                assert (await task).result == "paid"
+            assert (len(portal.confirmations), len(tool.runs)) == (1, 1)
+
+    asyncio.run(run())
+
+
+async def wait_in_session(portal: FakePortal, tool: Tool, timeout: float | None = None) -> None:
+    async with (
+        Runtime(portal.url, KEY, pacing=FAST) as runtime,
+        runtime.session("procurement", conversation_id="c7") as session,
+    ):
+        if timeout is None:
+            await session.call_tool("oa__purchase_pay", ARGS, execute=tool)
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(session.call_tool("oa__purchase_pay", ARGS, execute=tool), timeout)
+        # The session goes on: the call alone was given up.
+        await eventually(lambda: portal.seen("cancel"))
+
+
+def test_cancelling_the_whole_program_detaches_and_a_time_out_around_one_call_cancels_it() -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest())
+            program = asyncio.create_task(wait_in_session(portal, Tool()))
+            (request,) = await portal.pending()
+            program.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await program
+            assert (request["status"], portal.seen("cancel")) == ("pending", [])
+            await wait_in_session(portal, Tool(), timeout=0.1)
+            assert [item["status"] for item in portal.confirmations.values()] == ["pending", "cancelled"]
+
+    asyncio.run(run())
+
+
+def test_cancelling_one_calls_task_cancels_its_request() -> None:
+    async def run() -> None:
+        async with gated() as (portal, session, tool):
+            first, second = pay(session, tool), pay(session, tool, tool_call_id="call_02")
+            await portal.pending(2)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            assert sorted(item["status"] for item in portal.confirmations.values()) == [
+                "cancelled",
+                "pending",
+            ]
+            assert await session.cancel("call_02")
+            outcome = await second
+            assert (outcome.blocked, tool.runs) == (True, [])
+            assert not await session.cancel("call_02")
+            await eventually(lambda: len(portal.calls) == 2)
+            assert {entry["status"] for entry in portal.calls.values()} == {"cancelled", "blocked"}
+
+    asyncio.run(run())
+
+
+def test_a_runtime_that_detaches_first_cancels_nothing() -> None:
+    async def run() -> None:
+        async with gated() as (portal, session, tool):
+            task = pay(session, tool)
+            (request,) = await portal.pending()
+            session.runtime.detach()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert (request["status"], portal.seen("cancel")) == ("pending", [])
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_while_the_tool_runs_is_reported_as_unknown() -> None:
+    async def run() -> None:
+        async with gated() as (portal, session, _):
+            always(portal)
+            running = asyncio.Event()
+
+            async def hang(args: dict[str, Any]) -> None:
+                running.set()
+                await asyncio.sleep(60)
+
+            task = pay(session, hang)
+            await running.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            (request,) = portal.confirmations.values()
+            await eventually(lambda: request["outcome"] == "unknown")
+            await eventually(lambda: len(portal.calls) == 1)
+            assert next(iter(portal.calls.values()))["status"] == "unknown"
+            assert portal.seen("cancel") == []
+
+    asyncio.run(run())
