@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels_app import channels, deliveries, outbox, topics
+from channels_app import channels, deliveries, topics
 from channels_app.adapters.base import Reply, Tap
 from channels_app.cards import Button, Card, Field, Reason, Tone
 from channels_app.models import Channel, Delivery, Identity
@@ -71,7 +71,9 @@ class Owner:
     taps: list[tuple[Tap, Identity | None]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     locked: list[str] = field(default_factory=list)
-    reply: Reply = Reply("Recorded", ok=True, card=card(ended="Approved by Bob"))
+    reply: Reply = field(
+        default_factory=lambda: Reply("Recorded", ok=True, card=card(ended="Approved by Bob"))
+    )
     fail: Exception | None = None
 
     def tap(self, *, delivery: Delivery, tap: Tap, identity: Identity | None) -> Reply:
@@ -100,7 +102,7 @@ def owner(monkeypatch: pytest.MonkeyPatch) -> Owner:
 @pytest.fixture(autouse=True)
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Backoff without chance: the whole wait."""
-    monkeypatch.setattr(outbox.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +128,7 @@ def server(_running: SandboxServer, settings: Any, time: Clock) -> SandboxServer
 
 
 @pytest.fixture
-def acme(transactional_db: None) -> Organization:
+def acme(db: None) -> Organization:
     return make.organization("acme")
 
 

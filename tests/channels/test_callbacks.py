@@ -1,4 +1,4 @@
-"""What the Feishu adapter makes of a request, before anything of it is believed: vectors, and one thing changed in each."""
+"""What the Feishu adapter makes of a request before it believes any of it: vectors, and one thing changed in each."""
 
 import base64
 import hashlib

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from django.db import connection
 
 from channels_app import channels, deliveries
@@ -18,6 +19,7 @@ def fetched(server: SandboxServer) -> int:
     return count
 
 
+@pytest.mark.django_db(transaction=True)
 def test_many_threads_fetch_once(channel: Channel, server: SandboxServer) -> None:
     server.control("failures", endpoint="token", delay_ms=150)
     barrier = threading.Barrier(12)
