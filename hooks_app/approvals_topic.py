@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from django.db.models import QuerySet
 from django.utils import translation
 from django.utils.translation import gettext as _
 
@@ -34,8 +35,7 @@ class ApprovalsTopic:
 
     def lock(self, topic: str) -> None:
         """Lock the request, before anybody locks one of its deliveries."""
-        request_id = ids.parse(topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
-        ConfirmationRequest.objects.select_for_update(no_key=True).filter(pk=request_id).only("pk").first()
+        _requests(topic).select_for_update(no_key=True).only("pk").first()
 
     def undelivered(self, *, delivery: Delivery) -> None:
         """Give the request up when this was the last card that could have reached somebody."""
@@ -44,9 +44,16 @@ class ApprovalsTopic:
             confirmations.mark_undeliverable(request_id=row.pk)
 
 
+def _requests(topic: str) -> QuerySet[ConfirmationRequest]:
+    """The request that a topic names, as a query; of none when it names none."""
+    request_id = ids.parse(topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
+    if request_id is None:
+        return ConfirmationRequest.objects.none()
+    return ConfirmationRequest.objects.filter(pk=request_id)
+
+
 def _request_of(delivery: Delivery) -> ConfirmationRequest | None:
-    request_id = ids.parse(delivery.topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
-    return ConfirmationRequest.objects.filter(pk=request_id, organization=delivery.organization_id).first()
+    return _requests(delivery.topic).filter(organization=delivery.organization_id).first()
 
 
 def _reply(text: str, row: ConfirmationRequest, delivery: Delivery, *, ok: bool) -> Reply:

@@ -74,7 +74,7 @@ def people(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
         case Scope.APPROVERS:
             return _with_substitutes(members, Q(pk__in=_approver_ids(request.organization_id)), request)
         case Scope.GROUP:
-            group = GroupMember.objects.filter(group_id=stage.group).values("user_id")
+            group = GroupMember.objects.filter(group__in=[stage.group]).values("user_id")
             return _with_substitutes(members, Q(pk__in=group), request)
     # channel_members: nobody by name; an account of the chat decides by tapping.
     return members.none()

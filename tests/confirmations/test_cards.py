@@ -100,7 +100,8 @@ def test_a_decided_card_says_who_and_when(
 
 
 @pytest.mark.parametrize(
-    ("ending", "title"), [("expired", "Expired: nobody decided in time"), ("cancelled", "Cancelled by the agent")]
+    ("ending", "title"),
+    [("expired", "Expired: nobody decided in time"), ("cancelled", "Cancelled by the agent")],
 )
 def test_a_card_that_was_sent_follows_the_end(world: World, time: Clock, ending: str, title: str) -> None:
     row = world.ask()
@@ -122,7 +123,13 @@ def test_a_card_that_was_sent_follows_the_end(world: World, time: Clock, ending:
 def test_a_card_that_was_never_sent_is_superseded(world: World) -> None:
     row = world.approve(world.ask(), world.bob)
     assert confirmations.represent(row)["deliveries"] == [
-        {"channel": "ops-feishu", "recipient": "oc_1", "status": "superseded", "attempts": 0, "last_error": None}
+        {
+            "channel": "ops-feishu",
+            "recipient": "oc_1",
+            "status": "superseded",
+            "attempts": 0,
+            "last_error": None,
+        }
     ]
 
 
@@ -162,7 +169,10 @@ def test_nothing_on_a_card_is_left_untranslated(world: World, language: str) -> 
     assert len(english) == len(other)
     assert [(a, b) for a, b in zip(english, other, strict=True) if a == b] == []
     row = world.reject(row, world.carol, reason="z")
-    assert approval_cards.build(row, language=language).summary != approval_cards.build(row, language="en").summary
+    assert (
+        approval_cards.build(row, language=language).summary
+        != approval_cards.build(row, language="en").summary
+    )
 
 
 def _words(row: ConfirmationRequest, language: str) -> list[Any]:

@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hookgate import canonical
 
 from channels_app.models import Delivery
-from hookgate import canonical
 from hooks_app import confirmations, halting
 from hooks_app.confirmations import Initiator, NewRequest
 from hooks_app.models import Agent, ConfirmationRequest
@@ -268,9 +268,7 @@ def test_the_portal_judges_the_triggers_itself(world: World) -> None:
     """A runtime can't choose the weaker of two policies: its word counts only where the portal can't know."""
     make.policy(world.organization, "strict", quorum=2)
     make.policy(world.organization, "on-api")
-    make.class_hook(
-        world.agent, "approval_gate", when="args.amount >= 50000", params={"policy": "strict"}
-    )
+    make.class_hook(world.agent, "approval_gate", when="args.amount >= 50000", params={"policy": "strict"})
     make.class_hook(world.agent, "approval_gate", when="surface == 'api'", params={"policy": "on-api"})
     make.publish(world.agent)
     assert world.ask(policy="on-api").policy["slug"] == "strict"
@@ -284,9 +282,7 @@ def test_cards_go_where_they_are_named_and_nowhere_else(world: World) -> None:
     second = make.channel(world.organization, "finance", config={"chat_id": "oc_2"})
     make.channel(world.organization, "lunch", config={"chat_id": "oc_3"})
     make.approval_channel(world.agent, second)
-    make.class_hook(
-        world.agent, "feishu_gate", when="args.amount >= 90000", params={"channel": "finance"}
-    )
+    make.class_hook(world.agent, "feishu_gate", when="args.amount >= 90000", params={"channel": "finance"})
     make.publish(world.agent)
     assert _channels(world.ask()) == ["ops-feishu", "finance"]
     assert _channels(world.ask(tool_args={"amount": 90000})) == ["finance"]

@@ -226,9 +226,7 @@ def test_another_organizations_channel_decides_nothing(world: World) -> None:
     world.set_policy(scope="channel_members")
     row = world.ask()
     with refused(403, "not_an_approver"):
-        confirmations.decide(
-            request_id=row.pk, voter=tapped(channel, "ou_x", "", None), decision="approve"
-        )
+        confirmations.decide(request_id=row.pk, voter=tapped(channel, "ou_x", "", None), decision="approve")
 
 
 def test_channel_only_is_decided_by_a_tap(world: World, bob: Identity) -> None:

@@ -65,7 +65,9 @@ class World:
 
     def ask(self, **fields: Any) -> ConfirmationRequest:
         """A new request."""
-        row, is_new = confirmations.create(agent=self.agent, runtime="worker-1", request=self.proposal(**fields))
+        row, is_new = confirmations.create(
+            agent=self.agent, runtime="worker-1", request=self.proposal(**fields)
+        )
         assert is_new
         return row
 

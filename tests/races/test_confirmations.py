@@ -113,9 +113,7 @@ def test_one_person_cannot_say_both(world: World) -> None:
 def test_deciding_against_cancelling(world: World) -> None:
     for _ in rounds():
         row = world.ask()
-        results = at_once(
-            partial(world.approve, row, world.bob), partial(confirmations.cancel, request=row)
-        )
+        results = at_once(partial(world.approve, row, world.bob), partial(confirmations.cancel, request=row))
         assert codes(results) == ["already_decided"]
         status = ended(row)
         assert status == ("cancelled" if isinstance(results[0], Problem) else "approved")
@@ -210,9 +208,7 @@ def consume(row: ConfirmationRequest, attempt: uuid.UUID) -> Callable[[], Confir
 
 def test_one_tool_call_asked_by_many_is_one_request(world: World) -> None:
     for _ in rounds():
-        job = partial(
-            confirmations.create, agent=world.agent, runtime="worker-1", request=world.proposal()
-        )
+        job = partial(confirmations.create, agent=world.agent, runtime="worker-1", request=world.proposal())
         results = at_once(*[job] * 16)
         assert codes(results) == []
         assert sorted(is_new for _, is_new in results) == [False] * 15 + [True]
