@@ -29,10 +29,10 @@ def prune(run: Run, organization: Organization, entry: schema.Organization, path
     _prune_rows(
         run, organization, ApprovalPolicy, "approval_policy", {row.slug for row in entry.approval_policies}
     )
-    _prune_channels(run, organization, {channel.slug for channel in entry.channels}, path)
     _prune_absences(run, organization, {(row.user, row.first_day) for row in entry.absences})
     _prune_rows(run, organization, Group, "group", {group.slug for group in entry.groups})
     _prune_members(run, organization, {member.user for member in entry.members})
+    _prune_channels(run, organization, {channel.slug for channel in entry.channels}, path)
 
 
 def _prune_agents(run: Run, organization: Organization, named: set[str]) -> None:

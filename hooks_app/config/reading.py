@@ -20,7 +20,9 @@ MAX_VALUES = 500_000
 MAX_DEPTH = 48
 
 _MERGE = "tag:yaml.org,2002:merge"
-_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
+_PLAIN = {
+    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
+}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -101,6 +103,10 @@ class _Plain:
 
     def read(self, node: Node, path: tuple[int | str, ...]) -> Any:
         self._spend(path)
+        if node.tag not in _PLAIN:
+            name = node.tag.removeprefix("tag:yaml.org,2002:")
+            self._fail(path, f"the tag {name} is not allowed; write plain YAML")
+            return None
         if isinstance(node, MappingNode):
             return self._read_object(node, path)
         if isinstance(node, SequenceNode):
@@ -150,9 +156,6 @@ class _Plain:
     def _read_scalar(self, node: Node, path: tuple[int | str, ...]) -> Any:
         if node.tag == "tag:yaml.org,2002:timestamp":
             return node.value
-        if node.tag not in _SCALARS:
-            self._fail(path, f"the tag {node.tag.rsplit(':', 1)[-1]} is not allowed; write plain YAML")
-            return None
         try:
             return self.loader.construct_object(node)
         except (ValueError, yaml.YAMLError):

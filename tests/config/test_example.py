@@ -117,7 +117,16 @@ def test_every_change_is_audited_without_secrets() -> None:
     events = AuditEvent.objects.all()
     assert {event.actor_kind for event in events} == {"shell"}
     recorded = {(event.object_kind, event.action) for event in events}
-    for kind in ("organization", "member", "group", "absence", "channel", "approval_policy", "connector", "agent"):
+    for kind in (
+        "organization",
+        "member",
+        "group",
+        "absence",
+        "channel",
+        "approval_policy",
+        "connector",
+        "agent",
+    ):
         assert (kind, f"{kind}.created") in recorded
     written = json.dumps([event.data for event in events])
     assert not [secret for secret in documents.SECRETS.values() if secret in written]
