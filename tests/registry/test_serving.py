@@ -315,6 +315,8 @@ def test_a_runtime_is_noted_to_the_minute(agent: Agent, time: Clock) -> None:
     runtimes.record(agent, "worker-1", "chat", 2)
     time.advance(minutes=1)
     runtimes.record(agent, "worker-1", "chat", 2)
+    row.refresh_from_db()
+    assert (row.revision, row.last_seen_at) == (2, time.moment.replace(second=0))
     runtimes.report_tools(agent, "worker-1", [{"name": "oa__pay"}])
     row.refresh_from_db()
     assert (row.revision, row.last_seen_at, row.tools) == (
