@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import uvicorn
@@ -20,6 +21,7 @@ from django.db import connections
 from portal import server
 
 DEADLINE = 10.0  # seconds until a test gives up
+END = ("", None)
 
 
 def until(condition: Callable[[], Any], *, seconds: float = DEADLINE, what: str = "it") -> Any:
@@ -130,18 +132,19 @@ class Events:
                 return lines
         return lines
 
-    def next(self) -> tuple[str, Any] | None:
-        """The next event as ``(name, data)``; comments are skipped; ``None`` at the end."""
+    def next(self) -> tuple[str, Any]:
+        """The next event as ``(name, data)``; comments are skipped; ``END`` at the end."""
         while lines := self.frame():
             fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))
             if "event" in fields:
                 return fields["event"], json.loads(fields["data"])
-        return None
+        return END
 
 
-def open_wait(portal: Portal, path: str, key: str) -> socket.socket:
+def open_wait(url: str, path: str, key: str) -> socket.socket:
     """A raw request on its own connection: cheap enough for hundreds."""
-    connection = socket.create_connection(portal.socket.getsockname(), timeout=DEADLINE)
+    address = urlsplit(url)
+    connection = socket.create_connection((address.hostname, address.port), timeout=DEADLINE)
     connection.sendall(
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n\r\n".encode()
     )
@@ -156,15 +159,10 @@ def read_all(connection: socket.socket) -> bytes:
 
 def database_url() -> str:
     """The URL of the present test database, for another process."""
-    own = connections["default"].settings_dict
+    name = connections["default"].settings_dict["NAME"]
     if connections["default"].vendor == "sqlite":
-        return f"sqlite:///{own['NAME']}"
-    host = own["HOST"] or "localhost"
-    if host.startswith("/"):
-        return f"postgresql://{own['USER']}@/{own['NAME']}?host={host}"
-    password = f":{own['PASSWORD']}" if own["PASSWORD"] else ""
-    port = f":{own['PORT']}" if own["PORT"] else ""
-    return f"postgresql://{own['USER']}{password}@{host}{port}/{own['NAME']}"
+        return f"sqlite:///{name}"
+    return urlunsplit(urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}"))
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from hooks_app.models import Agent, ConfirmationRequest, RuntimeKey
 from portal import audit, tokens, wakeups
 from portal.lib import clock
 from tests import make
-from tests.machinery.live import Portal, until
+from tests.machinery.live import END, Portal, until
 
 Make = Callable[..., ConfirmationRequest]
 EVENTS = "/api/v1/agents/procurement/events"
@@ -28,6 +28,7 @@ def greet(events: Any) -> list[Any]:
 
 def test_connecting_tells_registry_and_state(portal: Portal, world: Any) -> None:
     head = registry.head(world.agent).revision
+    assert head
     with portal.events(EVENTS, world.key) as events:
         assert events.response.status_code == 200
         assert events.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
@@ -69,7 +70,8 @@ def test_a_new_revision_is_told(portal: Portal, world: Any) -> None:
         make.publish(world.agent)
         name, after = events.next()
         assert (name, after["revision"]) == ("registry", before["revision"] + 1)
-        assert after["digest"] == registry.head(world.agent).revision.digest != before["digest"]
+        assert after["digest"] != before["digest"]
+        assert registry.was_served(world.agent, after["digest"])
 
 
 def test_a_registry_that_cannot_be_built_has_no_revision(portal: Portal, world: Any) -> None:
@@ -131,7 +133,7 @@ def test_a_revoked_key_hears_no_more(portal: Portal, world: Any, monkeypatch: py
         greet(events)
         keys.revoke(RuntimeKey.objects.get(agent=world.agent), actor=audit.SHELL)
         halting.set_read_only(organization=world.acme, read_only=True, actor=audit.SHELL)
-        assert events.next() is None
+        assert events.next() == END
 
 
 def test_an_agent_that_is_switched_off_has_no_registry(portal: Portal, world: Any) -> None:
@@ -208,4 +210,4 @@ def test_a_token_of_somebody_who_was_switched_off_hears_no_more(
         world.bob.is_active = False
         world.bob.save()
         confirmations.cancel(request=row, actor=audit.SHELL)
-        assert events.next() is None
+        assert events.next() == END

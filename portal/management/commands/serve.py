@@ -80,6 +80,7 @@ def require_migrations() -> None:
     """Raise ``CommandError`` unless the database can be reached and has every migration."""
     connection = connections["default"]
     try:
+        _connect_once(connection)
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except DatabaseError as error:
@@ -90,6 +91,13 @@ def require_migrations() -> None:
             connection.close_pool()  # its threads would not survive a fork
     if missing:
         raise CommandError(f"the database lacks {len(missing)} migrations; run: python manage.py migrate")
+
+
+def _connect_once(connection: Any) -> None:
+    """Connect without the pool, which would try again and again, and log each time."""
+    if connection.vendor == "postgresql":
+        with connection.wrap_database_errors:
+            connection.Database.connect(**connection.get_connection_params()).close()
 
 
 def follow_address(host: str, port: int) -> None:
