@@ -8,4 +8,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("hooks_app.api.urls")),
     # Answered before Django is asked; see hooks_app.api.waiting.
     path("inbox/events", InboxEventsView.as_view()),
+    path("inbox/", include("hooks_app.inbox.urls")),
 ]

@@ -6,6 +6,7 @@ from hookgate import canonical
 from pydantic import BaseModel
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hooks_app.api import parsers, permits
@@ -34,6 +35,12 @@ class Endpoint(APIView):
         if permit is None:
             raise MethodNotAllowed(request.method or "")
         permits.check(self.caller, permit)
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Keep answers out of caches, unless the view said otherwise."""
+        done = super().finalize_response(request, response, *args, **kwargs)
+        done.headers.setdefault("Cache-Control", "no-store")
+        return done
 
     @property
     def caller(self) -> Caller:

@@ -58,7 +58,8 @@ class RegistryView(Endpoint):
             permits.require_scope(self.caller, EVAL)
         name = self.runtime_name()
         row = lookups.agent(self.caller, agent)
-        held = parse_etags(request.headers.get("If-None-Match", ""))
+        # A proxy that compresses weakens the tag; If-None-Match compares weakly (RFC 9110, 13.1.2).
+        held = [tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))]
         if held:
             etag = registry.etag(row, surface)
             if "*" in held or etag in held:

@@ -56,8 +56,8 @@ def _headers(problem: Problem) -> dict[str, str]:
     headers = {"Cache-Control": "no-store"}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if problem.retry_after is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
+    if problem.retry_after is not None or problem.status == 429:
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after or 0)))
     return headers
 
 

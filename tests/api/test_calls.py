@@ -1,10 +1,12 @@
 """The call log over REST (contract 4.3)."""
 
+import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from hooks_app.models import ConnectorCallLog
 from portal.lib import clock
@@ -277,3 +279,46 @@ def test_the_agent_is_kept_by_name_when_it_is_gone(world):
     short.publications.all().delete()
     short.delete()
     assert world.person("carol").get("/calls").body["results"][0]["agent"] == "short"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_entries_that_arrive_at_once_are_stored_once_and_the_final_one_stays():
+    acme = make.organization("acme")
+    for slug in ("procurement", "reports"):
+        make.agent(acme, slug)
+    key = make.key(acme)
+    for _ in range(5):
+        sent = entry()
+        variants = [
+            {**sent, "status": "unknown"},
+            {**sent, "status": "failed"},
+            {**sent, "status": "failed"},
+            {**sent, "agent": "reports"},
+        ]
+        answers = at_once(key, variants)
+        assert [answer.status for answer in answers] == [202] * 4
+        assert ConnectorCallLog.objects.get(agent__slug="procurement").status == "failed"
+        assert ConnectorCallLog.objects.get(agent__slug="reports").status == "succeeded"
+        # One row per agent; an unknown entry that came first was replaced, and that counts too.
+        assert sum(answer.body["accepted"] for answer in answers) in (2, 3)
+        ConnectorCallLog.objects.all().delete()
+
+
+def at_once(key, entries):
+    """Send each entry from a thread of its own, all at the same moment."""
+    answers: list[Any] = []
+    start = threading.Barrier(len(entries))
+
+    def run(sent):
+        start.wait(timeout=10)
+        try:
+            answers.append(send(Api(key), sent))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(sent,)) for sent in entries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    return answers

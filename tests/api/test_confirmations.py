@@ -121,6 +121,23 @@ def test_a_request_is_not_there_for_whom_it_is_out_of_reach(world, pending):
     assert world.person("dave").get(path).status == 404
 
 
+def test_too_many_pending_requests_are_429_with_a_time_to_wait(world):
+    world.procurement.max_pending = 1
+    world.procurement.save()
+    make.publish(world.procurement)
+    assert world.runtime.post("/confirmations", confirmation(world.procurement)).status == 201
+    refused = world.runtime.post("/confirmations", confirmation(world.procurement, tool_call_id="call_02"))
+    assert (refused.status, refused.code) == (429, "too_many_pending")
+    assert int(refused.headers["Retry-After"]) >= 1
+
+
+def test_answers_stay_out_of_caches(world, pending):
+    path = f"/confirmations/{pending['id']}"
+    assert world.runtime.get(path).headers["Cache-Control"] == "no-store"
+    assert world.nobody.get(path).headers["Cache-Control"] == "no-store"
+    assert world.runtime.client.head(f"/api/v1{path}", headers=world.runtime.headers).status_code == 200
+
+
 @pytest.mark.parametrize("odd", [str(uuid.uuid4()), "x", "%00", "1", "urn:uuid:" + str(uuid.uuid4())])
 def test_an_id_that_is_none_is_404(world, odd):
     assert world.runtime.get(f"/confirmations/{odd}").status == 404
