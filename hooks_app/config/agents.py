@@ -11,6 +11,7 @@ from hooks_app.config.agents_schema import Hooks
 from hooks_app.config.changes import Run, assign, show, verb_of
 from hooks_app.config.shared import tool_columns
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
+from portal import wakeups
 from portal.models import Organization, User
 
 Columns = dict[str, Any]
@@ -33,6 +34,8 @@ def write_agent(run: Run, organization: Organization, entry: AgentEntry) -> Agen
     data |= switches.set_halted(run, organization, row, entry.halted)
     if new:
         run.outdate(organization)
+    elif data:
+        wakeups.publish_on_commit(f"agent:{row.pk}")
     path = f"{organization.slug}/{entry.slug}"
     run.record(verb_of(new, data), "agent", path, organization, row.pk, data)
     return row

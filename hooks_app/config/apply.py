@@ -6,6 +6,7 @@ doesn't name are left alone, unless ``prune`` says that the file is all there is
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from pydantic import ValidationError
@@ -97,8 +98,10 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
         pruning.prune(run, organization, entry, path)
     if organization.pk in run.stale:
         registry.inputs_changed(organization)
-    for index, row in enumerate(rows):
-        _publish(run, row, f"{path}.agents[{index}]")
+    places = {row.pk: f"{path}.agents[{index}]" for index, row in enumerate(rows)}
+    for row in rows:
+        _publish(run, row, places[row.pk])
+    _warn(run, organization, places)
 
 
 def _write_row(run: Run, entry: schema.Organization) -> Organization:
@@ -124,16 +127,26 @@ def _write_row(run: Run, entry: schema.Organization) -> Organization:
 
 
 def _publish(run: Run, agent: Agent, path: str) -> None:
-    """Publish a draft that differs from what is served, and say why a registry can't be built."""
+    """Publish a draft that differs from what is served."""
+    if not publishing.is_dirty(agent):
+        return
     name = f"{agent.organization.slug}/{agent.slug}"
-    if publishing.is_dirty(agent):
-        if agent.protected:
-            run.notes.append(
-                f"note: {path}: {name} is protected; its draft waits for a second person to publish it"
-            )
-            return
-        publishing.publish(agent=agent, actor=run.actor, comment="Applied from a config file")
-        run.mark_changed("agent", name)
-    if agent.enabled:
-        for error in registry.head(agent).errors:
-            run.notes.append(f"warning: {path}.{error['path']}: {error['message']}")
+    if agent.protected:
+        run.notes.append(
+            f"note: {path}: {name} is protected; its draft waits for a second person to publish it"
+        )
+        return
+    publishing.publish(agent=agent, actor=run.actor, comment="Applied from a config file")
+    run.mark_changed("agent", name)
+
+
+def _warn(run: Run, organization: Organization, places: dict[UUID, str]) -> None:
+    """Say why registries can't be built: of the file's agents, and of others when something they share changed."""
+    published = Agent.objects.filter(organization=organization, enabled=True, head__isnull=False)
+    for agent in published:
+        if agent.pk in places or organization.pk in run.stale:
+            path = places.get(agent.pk, f"{organization.slug}/{agent.slug}")
+            run.notes += [
+                f"warning: {path}.{error['path']}: {error['message']}"
+                for error in registry.head(agent).errors
+            ]

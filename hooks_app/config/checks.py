@@ -150,8 +150,11 @@ class _Checker:
             self.fail(f"{path}.escalate_to", "names either a channel or a group")
 
     def _check_freshness(self, freshness: Object, path: str, inherited: Object) -> None:
-        again = freshness.get("revalidate_after_seconds", inherited.get("revalidate_after_seconds", 15))
-        stale = freshness.get("max_stale_seconds", inherited.get("max_stale_seconds", 300))
+        defaults = {"revalidate_after_seconds": 15, "max_stale_seconds": 300}
+        again, stale = (
+            next((node[key] for node in (freshness, inherited) if node.get(key) is not None), default)
+            for key, default in defaults.items()
+        )
         if isinstance(again, int) and isinstance(stale, int) and again > stale:
             self.fail(
                 f"{path}.revalidate_after_seconds",

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hooks_app.models.connectors import ACTION_PATTERN, CONNECTOR_PATTERN
+from portal.models import User
 from portal.models.organizations import SLUG_PATTERN
 
 _USERNAME_PATTERN = r"^[\w.@+-]{1,150}$"
@@ -34,6 +35,13 @@ def _fits(pattern: str, message: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def _check_normal(value: str) -> str:
+    # What looks alike is one name, as everywhere that user names are made.
+    if User.normalize_username(value) != value:
+        raise _refuse(f"must be written as {User.normalize_username(value)}")
+    return value
 
 
 def _check_email(value: str) -> str:
@@ -97,6 +105,7 @@ ToolName = Annotated[
 UserName = Annotated[
     str,
     _fits(_USERNAME_PATTERN, "must be 1 to 150 letters, digits and . @ + - _"),
+    AfterValidator(_check_normal),
     WithJsonSchema({"type": "string", "pattern": _USERNAME_PATTERN}),
 ]
 HandlerTarget = Annotated[

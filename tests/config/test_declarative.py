@@ -47,8 +47,8 @@ def test_an_omitted_key_has_its_default(tmp_path: Path) -> None:
 def test_objects_that_are_not_named_are_left_alone(tmp_path: Path) -> None:
     documents.apply(tmp_path, documents.example())
     before = documents.snapshot()
-    document = {"apiVersion": "hookgate/v1", "organizations": [{"slug": "acme"}]}
-    document["organizations"][0] |= {"name": "Acme", "time_zone": "Asia/Seoul"}  # type: ignore[index]
+    only = {"slug": "acme", "name": "Acme", "time_zone": "Asia/Seoul"}
+    document = {"apiVersion": "hookgate/v1", "organizations": [only]}
     assert documents.apply(tmp_path, document).out == ["unchanged organization acme", "0 changes"]
     assert documents.snapshot() == before
 
@@ -287,3 +287,16 @@ def test_an_export_of_one_organization_holds_no_other(tmp_path: Path) -> None:
     make.organization("globex")
     written = yaml.safe_load(documents.export("--org", "globex"))
     assert [organization["slug"] for organization in written["organizations"]] == ["globex"]
+
+
+def test_another_agent_that_a_shared_change_breaks_is_warned_of_too(tmp_path: Path) -> None:
+    document = documents.small(
+        approval_policies=[{"slug": "slow"}], agents=[{"slug": "one", "approval_policy": "slow"}]
+    )
+    documents.apply(tmp_path, document)
+    stages = [{"name": "first"}]
+    ended = documents.apply(tmp_path, documents.small(approval_policies=[{"slug": "slow", "stages": stages}]))
+    assert ended.code == 0
+    assert [line.split(": ")[:2] for line in ended.err if line.startswith("warning")] == [
+        ["warning", "acme/one.approval_policies.slow.stages"]
+    ]

@@ -88,7 +88,8 @@ def test_the_examples_channel_policy_connector_and_agent_are_stored() -> None:
         {"type": "object"},
     )
     agent = Agent.objects.get(slug="procurement")
-    assert agent.owner and agent.owner.username == "alice"
+    assert agent.owner is not None
+    assert agent.owner.username == "alice"
     assert list(agent.approval_channels.values_list("slug", flat=True)) == ["ops-feishu"]
     assert list(agent.tools.values_list("name", "writes")) == [("calculator", False)]
     hooks = list(agent.declarations.values_list("source", "name", "event", "priority", "timeout_seconds"))

@@ -68,7 +68,7 @@ def test_what_is_not_named_goes(tmp_path: Path) -> None:
     ]
     assert documents.apply(tmp_path, _bare(), "--prune").last == "0 changes"
     for model in (Agent, App, Channel, Group, Identity):
-        assert not model.objects.exists(), model  # type: ignore[attr-defined]
+        assert not model.objects.exists(), model
     assert list(Membership.objects.values_list("user__username", flat=True)) == ["alice"]
     assert User.objects.filter(username="bob").exists()
     assert AuditEvent.objects.filter(action__endswith=".pruned").count() >= 6

@@ -10,6 +10,7 @@ from hooks_app.config import apply, reading
 from hooks_app.config.errors import ConfigInvalid
 from portal import audit
 from portal.lib.crypto import DecryptionFailed
+from portal.lib.problems import Problem
 
 
 class Command(BaseCommand):
@@ -46,7 +47,11 @@ class Command(BaseCommand):
         except IntegrityError:
             self._fail("(database): it was changed at the same time; apply the file again")
         except DatabaseError as error:
-            self._fail(f"(database): {str(error).splitlines()[0]}; has `manage.py migrate` been run?")
+            self._fail(
+                f"(database): {str(error).splitlines()[0]}; if a table is missing, run `manage.py migrate`"
+            )
+        except Problem as problem:
+            self._fail(f"(database): {problem.detail}")
         else:
             for change in changes:
                 self.stdout.write(str(change))
