@@ -53,10 +53,10 @@ class _Reader:
         self._receive = receive
         self._limit = limit
         self._read = 0
+        self._more = True
 
     async def receive(self) -> Message:
-        message = await self._receive()
-        self._read += len(message.get("body", b""))
+        message = await self._next()
         if self._read > self._limit:
             raise BodyTooLarge
         return message
@@ -64,13 +64,16 @@ class _Reader:
     async def drain(self) -> None:
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                while self._read < DRAIN_LIMIT:
-                    message = await self._receive()
-                    self._read += len(message.get("body", b""))
-                    if not message.get("more_body"):
-                        return
+                while self._more and self._read < DRAIN_LIMIT:
+                    await self._next()
         except TimeoutError:
             return
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        self._read += len(message.get("body", b""))
+        self._more = bool(message.get("more_body"))
+        return message
 
 
 class _Writer:

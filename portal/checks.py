@@ -40,7 +40,7 @@ def _check_secrets() -> Iterator[CheckMessage]:
 
 
 def _check_services() -> Iterator[CheckMessage]:
-    if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    if settings.DATABASE_URL.startswith("sqlite"):
         yield Warning(
             "The database is SQLite: one machine, one writer at a time.",
             hint="Set DATABASE_URL to postgresql://user:password@host/name.",
