@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hookgate import canonical, gate, observations, threads
+from hookgate import canonical, delegation, gate, observations, threads
 from hookgate.approval import Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.composition import Chains, is_ours, run_chain
@@ -100,6 +100,8 @@ class ToolCall:
         self.manifest, self.chains = await self.session.take_registry()
         self.tool = gate.describe_tool(self.manifest, self.name)
         try:
+            _check_name("tool_name", self.name)
+            _check_name("tool_call_id", self.tool_call_id)
             canonical.check(self._raw_args, path="tool_args")
             if not isinstance(self._raw_args, dict):
                 raise canonical.NotCanonical("tool_args", "must be an object")
@@ -221,6 +223,7 @@ class ToolCall:
             "summary": self.summary,
             "channel": self._firing.channel,
             "policy": self._firing.policy,
+            "parent": self.session.parent_request,
         }
 
     async def _run_tool(self) -> None:
@@ -228,9 +231,10 @@ class ToolCall:
         self.status = "unknown"
         try:
             # The tool gets its own copy: what hooks and call log see is what was approved.
-            self.result = await threads.call(
-                self._execute, canonical.copy(self.args), executor=self.session.executor
-            )
+            with delegation.under(self.approval.id if self.approval else self.session.parent_request):
+                self.result = await threads.call(
+                    self._execute, canonical.copy(self.args), executor=self.session.executor
+                )
         except BaseException as error:
             if not is_ours(error):
                 raise
@@ -336,3 +340,10 @@ class ToolCall:
             system_message=self.merged.system_message,
             stop=self.merged.stop,
         )
+
+
+def _check_name(field: str, value: Any) -> None:
+    """A model may invent any name; the portal takes 1 to 200 characters."""
+    if not isinstance(value, str) or not 0 < len(value) <= 200:
+        raise canonical.NotCanonical(field, "must be a text of 1 to 200 characters")
+    canonical.check(value, path=field)

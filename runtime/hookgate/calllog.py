@@ -17,23 +17,24 @@ log = logging.getLogger("hookgate")
 _BATCH: Final = 1000
 # Calls that are under way when the queue fills up still get their entry.
 _OVERRUN: Final = 1000
-_INDEX = re.compile(r"calls\[(\d+)\]|calls\.(\d+)")
+_INDEX = re.compile(r"calls\[(\d+)\]")
 
 
 class CallLog:
-    """A bounded queue in memory, shared by the sessions of a runtime."""
+    """Bounded queues in memory, one per agent: what the portal refuses of one holds up no other."""
 
     def __init__(self, portal: Portal, pacing: Pacing) -> None:
         self.dropped = 0
         self._portal = portal
         self._pacing = pacing
-        self._entries: deque[dict[str, Any]] = deque()
+        self._queues: dict[str, deque[dict[str, Any]]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._batch_size = _BATCH
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def waiting(self, agent: str) -> int:
+        """How many entries of an agent the portal has not taken yet."""
+        return len(self._queues.get(agent, ()))
 
     def start(self) -> None:
         """Begin to send."""
@@ -41,11 +42,12 @@ class CallLog:
 
     def add(self, entry: dict[str, Any], *, max_queued: int) -> None:
         """Queue one entry of contract section 4.3."""
-        if len(self._entries) >= max_queued + _OVERRUN:
+        queue = self._queues.setdefault(entry["agent"], deque())
+        if len(queue) >= max_queued + _OVERRUN:
             self.dropped += 1
-            log.error("call-log entry %s dropped: %s are waiting", entry["id"], len(self._entries))
+            log.error("call-log entry %s dropped: %s are waiting", entry["id"], len(queue))
             return
-        self._entries.append(entry)
+        queue.append(entry)
         self._wake.set()
 
     async def close(self) -> None:
@@ -59,8 +61,9 @@ class CallLog:
                     if await self._drain():
                         break
                     await asyncio.sleep(self._pacing.pause_first)
-        if self._entries:
-            log.error("%s call-log entries could not be sent", len(self._entries))
+        left = sum(map(len, self._queues.values()))
+        if left:
+            log.error("%s call-log entries could not be sent", left)
 
     async def _run(self) -> None:
         pause = self._pacing.pause_first
@@ -76,25 +79,29 @@ class CallLog:
                 self._wake.set()
 
     async def _drain(self) -> bool:
-        """Send until nothing is left; False when the portal doesn't take entries now."""
-        while self._entries:
-            batch = [self._entries[index] for index in range(min(self._batch_size, len(self._entries)))]
+        """Send until nothing is left; False when the portal doesn't take all of it now."""
+        sent = [await self._drain_queue(queue) for queue in list(self._queues.values())]
+        return all(sent)
+
+    async def _drain_queue(self, queue: deque[dict[str, Any]]) -> bool:
+        while queue:
+            batch = [queue[index] for index in range(min(self._batch_size, len(queue)))]
             try:
                 await self._portal.call("POST", "calls", body={"calls": batch})
             except Unreachable as error:
                 log.info("call log: %s", error)
                 return False
             except Refused as error:
-                if not self._yield_to(error, len(batch)):
+                if not self._yield_to(error, queue, len(batch)):
                     return False
                 continue
             # Removed only when acknowledged: an entry sent twice counts once, a lost one would be gone.
             for _ in batch:
-                self._entries.popleft()
+                queue.popleft()
             self._batch_size = min(_BATCH, self._batch_size * 2)
         return True
 
-    def _yield_to(self, error: Refused, sent: int) -> bool:
+    def _yield_to(self, error: Refused, queue: deque[dict[str, Any]], sent: int) -> bool:
         """Give up what the portal will never take; False when it may take the batch later."""
         if error.status == 413 and sent > 1:
             self._batch_size = sent // 2
@@ -103,14 +110,14 @@ class CallLog:
             log.warning("call log refused: %s", error)
             return False
         named = _INDEX.search(error.detail)
-        index = int(named.group(1) or named.group(2)) if named else None
+        index = int(named.group(1)) if named else None
         if sent > 1 and (index is None or index >= sent):
             # It doesn't say which one: halve until it stands alone.
             self._batch_size = sent // 2
             return True
-        index = index or 0
-        bad = self._entries[index]
-        del self._entries[index]
+        index = 0 if index is None or sent == 1 else index
+        bad = queue[index]
+        del queue[index]
         self.dropped += 1
         log.error("call-log entry %s refused and dropped: %s", bad["id"], error)
         return True

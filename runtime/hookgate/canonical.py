@@ -80,7 +80,20 @@ def canonicalize(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """``sha256:<hex>`` of the canonical form. Raises NotCanonical."""
-    return "sha256:" + hashlib.sha256(canonicalize(value)).hexdigest()
+    return digest_of(canonicalize(value))
+
+
+def digest_of(canonical_form: bytes) -> str:
+    """The digest of what `canonicalize` gave."""
+    return "sha256:" + hashlib.sha256(canonical_form).hexdigest()
+
+
+def clean(text: str, limit: int) -> str:
+    """``text`` as every reader of I-JSON takes it, cut to ``limit`` characters: NUL characters and lone
+    surrogates become U+FFFD."""
+    return (
+        text[:limit].replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 def copy(value: Any) -> Any:

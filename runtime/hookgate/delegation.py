@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +14,19 @@ if TYPE_CHECKING:
     from hookgate.session import Session
 
 MAX_DEPTH: Final = 5
+
+# The approved request for which the running tool acts: what it delegates is asked for on its behalf.
+_acting_for: ContextVar[str | None] = ContextVar("hookgate_acting_for", default=None)
+
+
+@contextmanager
+def under(request_id: str | None) -> Iterator[None]:
+    """Run a tool on behalf of an approved request, if there is one."""
+    token = _acting_for.set(request_id)
+    try:
+        yield
+    finally:
+        _acting_for.reset(token)
 
 
 class DelegationRefused(Exception):
@@ -44,7 +59,9 @@ class Delegation:
         started = await parent.emit(HookEvent.SUBAGENT_START, source=self._agent)
         if not started.allow:
             raise DelegationRefused(f"{started.blocked_by}: {started.error}")
-        child = parent.runtime.open_child(parent, self._agent, self._on_event)
+        child = parent.runtime.open_child(
+            parent, self._agent, self._on_event, parent_request=_acting_for.get() or parent.parent_request
+        )
         await child.__aenter__()
         try:
             await child.take_registry()

@@ -59,8 +59,7 @@ def judge(manifest: Manifest, context: HookContext, trace: list[TraceEntry]) -> 
             trigger.condition, context, trace, name=GATE, on_error="deny"
         ):
             continue
-        # A bare entry (no filter, no condition) only says where the calls go that are gated anyway.
-        fires = fires or trigger.matches_tool is not None or trigger.condition is not None
+        fires = fires or not trigger.bare
         policy = policy or trigger.policy
         channel = channel or trigger.channel
     if not fires:

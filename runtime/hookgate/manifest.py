@@ -73,6 +73,12 @@ class Trigger:
     policy: str | None
     channel: str | None
 
+    @property
+    def bare(self) -> bool:
+        """Without filter and condition it catches nothing by itself: it says whom to ask where the gate
+        fires anyway. A plain ``feishu_gate`` means that."""
+        return self.matches_tool is None and self.condition is None
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:

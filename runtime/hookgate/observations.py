@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hookgate import canonical, redaction
 
 if TYPE_CHECKING:
     from hookgate.call import ToolCall
+
+# What the portal takes; a longer text must not cost the whole entry.
+_SHORT: Final = 200
+_LONG: Final = 10_000
+_MANY: Final = 1000
+_MAX_ARGS: Final = 256 * 1024
 
 
 def write(call: ToolCall) -> str:
@@ -43,28 +49,32 @@ def write_entry(call: ToolCall, *, redact: tuple[str, ...]) -> dict[str, Any]:
     """The call-log entry of contract section 4.3. ``redact`` are paths beside the tool's own."""
     session, manifest = call.session, call.manifest
     paths = (*(call.tool.redact if call.tool else ()), *redact)
+    written = canonical.canonicalize(call.args)
+    fits = len(written) <= _MAX_ARGS
     return {
         "id": call.id,
         "agent": manifest.agent.slug if manifest else session.agent,
         "session_id": session.id,
         "conversation_id": session.conversation_id,
-        "tool_call_id": call.tool_call_id,
-        "tool_name": call.name,
-        "user": session.user_id,
+        "tool_call_id": canonical.clean(call.tool_call_id, _SHORT),
+        "tool_name": canonical.clean(call.name, _SHORT) or "?",
+        "user": session.initiator,
         "surface": session.surface,
         "status": call.status,
-        "blocked_by": call.blocked_by,
-        "reason": call.reason,
-        "error": call.error,
+        "blocked_by": call.blocked_by and canonical.clean(call.blocked_by, 100),
+        "reason": call.reason and canonical.clean(call.reason, _LONG),
+        "error": call.error and canonical.clean(call.error, _LONG),
         "started_at": _write_time(call.started_at),
         "duration_ms": round(call.duration_ms, 3),
-        "args": redaction.redact(call.args, paths, secret_keys=redaction.SECRET_KEYS),
-        "args_digest": canonical.digest(call.args),
+        "args": redaction.redact(call.args, paths, secret_keys=redaction.SECRET_KEYS)
+        if fits
+        else {"omitted": f"{len(written)} bytes"},
+        "args_digest": canonical.digest_of(written),
         "result_bytes": _measure(call.result),
         "confirmation_id": call.approval.id if call.approval else None,
         "registry_digest": manifest.digest if manifest else None,
-        "trace": list(call.merged.trace),
-        "side_effects": list(call.merged.side_effects),
+        "trace": [{**part, "hook": canonical.clean(part["hook"], 100)} for part in call.merged.trace[:_MANY]],
+        "side_effects": [canonical.clean(text, _LONG) for text in call.merged.side_effects[:_MANY]],
     }
 
 

@@ -133,7 +133,9 @@ class Runtime:
             stubs=stubs,
         )
 
-    def open_child(self, parent: Session, agent: str, on_event: OnEvent | None) -> Session:
+    def open_child(
+        self, parent: Session, agent: str, on_event: OnEvent | None, *, parent_request: str | None
+    ) -> Session:
         """A delegate's session. Within an evaluation it is one too: nobody may be asked there."""
         return Session(
             self,
@@ -144,6 +146,7 @@ class Runtime:
             on_event=on_event,
             stubs=parent.stubs,
             depth=parent.depth + 1,
+            parent_request=parent_request,
         )
 
     async def announce_tools(self, agent: str, tools: Sequence[Mapping[str, Any]]) -> None:

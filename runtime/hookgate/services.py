@@ -35,7 +35,7 @@ class SessionServices:
 
     @property
     def call_log_full(self) -> bool:
-        return len(self._session.runtime.call_log) >= self.max_queued
+        return self._session.runtime.call_log.waiting(self._slug) >= self.max_queued
 
     def placeholders(self) -> Mapping[str, str]:
         initiator = self._session.initiator or {}

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import gate, handlers, observations, threads
+from hookgate import gate, handlers, observations, threads, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
 from hookgate.catalogue import GATE
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("hookgate")
 
 OnEvent = Callable[[dict[str, Any]], Any]
-_USER_FIELDS: Final = ("id", "name", "email")
 
 
 class Session:
@@ -51,17 +50,17 @@ class Session:
         on_event: OnEvent | None,
         stubs: Mapping[str, Callable[[dict[str, Any]], Any]] | None,
         depth: int = 0,
+        parent_request: str | None = None,
     ) -> None:
         if surface not in SURFACES:
             raise ValueError(f"surface must be one of {', '.join(SURFACES)}, not {surface!r}")
         self.id = str(uuid.uuid4())
         self.agent = agent
         self.surface = surface
-        self.conversation_id = conversation_id or self.id
-        self.initiator = {field: user.get(field) for field in _USER_FIELDS} if user else None
-        self.user_id = (
-            None if not self.initiator or self.initiator["id"] is None else str(self.initiator["id"])
-        )
+        self.conversation_id = users.check_text("conversation_id", conversation_id or self.id)
+        self.initiator = None if user is None else users.read(user)
+        self.user_id = self.initiator["id"] if self.initiator else None
+        self.parent_request = parent_request
         self.stubs = dict(stubs or {})
         self.hooks = HookRegistry()
         self.context = ""

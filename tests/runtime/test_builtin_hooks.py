@@ -47,7 +47,7 @@ def test_every_call_is_logged_whatever_ended_it() -> None:
         "Password": "[redacted]",
         "amount": 1,
     }
-    assert (succeeded["status"], succeeded["result_bytes"], succeeded["user"]) == ("succeeded", 3, "u42")
+    assert (succeeded["status"], succeeded["result_bytes"], succeeded["user"]) == ("succeeded", 3, USER)
     assert succeeded["args_digest"].startswith("sha256:")
     assert succeeded["started_at"].endswith("Z")
     assert [entry["hook"] for entry in succeeded["trace"]] == ["readonly_guard", "audit_log"]

@@ -44,7 +44,7 @@ def test_an_approved_payment_runs_once_and_its_outcome_is_reported() -> None:
                 "agent": "procurement", "conversation_id": "c7", "tool_call_id": "call_01",
                 "tool_name": "oa__purchase_pay", "tool_args": ARGS, "hook": "approval_gate",
                 "registry_digest": portal.registries[("procurement", "chat")]["digest"], "initiator": USER,
-                "summary": "Chairs", "channel": None, "policy": None,
+                "summary": "Chairs", "channel": None, "policy": None, "parent": None,
             }  # fmt: skip
             (consumed,) = portal.seen("consume")
             assert consumed is not None
@@ -116,7 +116,14 @@ def test_when_the_gate_fires(document: dict[str, Any], name: str, args: dict[str
 TRIGGERS = [
     {"tool_filter": "crm__*", "when": None, "policy": "crm", "channel": "crm-room"},
     {"tool_filter": "oa__*", "when": "args.amount >= 50000", "policy": "big", "channel": None},
-    {"tool_filter": None, "when": "args.amount >= 70000", "policy": "huge", "channel": "board"},
+    {
+        "name": "slack_gate",
+        "tool_filter": None,
+        "when": "args.amount >= 70000",
+        "policy": "huge",
+        "channel": "board",
+    },
+    {"name": "feishu_gate", "tool_filter": None, "when": None, "policy": "rest", "channel": "fallback"},
 ]
 
 
@@ -127,14 +134,14 @@ TRIGGERS = [
         ("oa__read", {"amount": 50000}, {"policy": "big", "channel": "fallback"}),
         ("oa__read", {"amount": 70000}, {"policy": "big", "channel": "board"}),
         ("oa__read", {}, {"policy": "big", "channel": "board"}),
-        ("oa__purchase_pay", {"amount": 1}, {"policy": None, "channel": "fallback"}),
+        ("oa__purchase_pay", {"amount": 1}, {"policy": "rest", "channel": "fallback"}),
     ],
 )
 def test_declared_entries_add_triggers_a_policy_and_a_channel(
     name: str, args: dict[str, Any], asked: dict[str, Any] | None
 ) -> None:
     async def run() -> None:
-        gate = {"params": {"channel": "fallback", "triggers": TRIGGERS}}
+        gate = {"params": {"triggers": TRIGGERS}}
         async with gated(manifest(hooks=attached(gate=gate))) as (portal, session, tool):
             always(portal)
             await session.call_tool(name, args, execute=tool)
