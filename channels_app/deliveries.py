@@ -226,6 +226,8 @@ def _call(job: Job, channel: Channel) -> tuple[Handle | None, bool]:
         raise AdapterError("channel_unusable", reason, permanent=True)
     try:
         adapter = bots.open_adapter(channel)
+        if is_body_hidden(job.delivery):
+            return _act(adapter, job, hide_body(job.card)), True
         try:
             return _act(adapter, job, job.card), False
         except AdapterError as error:
@@ -251,6 +253,11 @@ def _act(adapter: Adapter, job: Job, card: Card) -> Handle | None:
     return None
 
 
+def is_body_hidden(row: Delivery) -> bool:
+    """Whether the platform has refused this message's body, so that its card goes without one."""
+    return bool((row.handle or {}).get("body_hidden"))
+
+
 def sweep() -> int:
     """Deliver whatever is due, oldest first, within one sweep's bounds. Returns how many rows were delivered."""
     give_up = time.monotonic() + SWEEP_SECONDS
@@ -259,5 +266,10 @@ def sweep() -> int:
     for delivery_id in list(ids):
         if time.monotonic() > give_up:
             break
-        done += deliver(delivery_id)
+        try:
+            done += deliver(delivery_id)
+        except Exception:
+            # One row that can't be read, or whose owner breaks, must not stop those behind it.
+            log.exception("delivery_broke", delivery=str(delivery_id))
+            outbox.postpone(delivery_id, seconds=outbox.LEASE)
     return done

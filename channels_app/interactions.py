@@ -78,7 +78,11 @@ def _once(channel: Channel, adapter: Adapter, tap: Tap, delivery: Delivery | Non
         received_at=clock.now(),
     )
     reply, row.result = _dispatch(adapter, tap, delivery)
-    answer = adapter.answer(replace(reply, ref=delivery.ref if delivery else ""))
+    if delivery:
+        hidden = reply.card is not None and deliveries.is_body_hidden(delivery)
+        card = hide_body(reply.card) if reply.card and hidden else reply.card
+        reply = replace(reply, card=card, ref=delivery.ref)
+    answer = adapter.answer(reply)
     row.answer = {"body": answer.body.decode("utf-8")}
     row.save(update_fields=["result", "answer"])
     learned = {"tenant_key": tap.tenant_key} if delivery and not channel.app.tenant_key else {}
@@ -102,5 +106,5 @@ def _dispatch(adapter: Adapter, tap: Tap, delivery: Delivery | None) -> tuple[Re
 def _shows(adapter: Adapter, delivery: Delivery, action: str) -> bool:
     """Whether the card as shown has that button. One that has none has ended, which its owner explains."""
     card = Card.from_json(delivery.card)
-    shown = adapter.fit(hide_body(card) if (delivery.handle or {}).get("body_hidden") else card)
+    shown = adapter.fit(hide_body(card) if deliveries.is_body_hidden(delivery) else card)
     return not card.buttons or any(button.key == action for button in shown.buttons)

@@ -10,6 +10,8 @@ from portal.celery import app
 
 # Seconds for which a broker that failed is left alone, so that a burst of pokes can't add up its time-outs.
 REST = 5.0
+# A poke that nobody took for so long is worth nothing any more: the sweep has been there.
+EXPIRES = 30
 
 log = structlog.get_logger(__name__)
 _resting_until = 0.0
@@ -25,7 +27,7 @@ def _poke(delivery_id: UUID) -> None:
     if time.monotonic() < _resting_until:
         return
     try:
-        app.send_task("channels_app.tasks.deliver", args=[str(delivery_id)], retry=False)
+        app.send_task("channels_app.tasks.deliver", args=[str(delivery_id)], retry=False, expires=EXPIRES)
     except Exception as error:  # noqa: BLE001  # whatever a broker does, it costs seconds and never the request
         _resting_until = time.monotonic() + REST
         log.warning("poke_failed", error=type(error).__name__)

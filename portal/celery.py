@@ -25,7 +25,12 @@ app.conf.update(
     worker_redirect_stdouts=False,
     broker_connection_retry_on_startup=True,
     task_publish_retry=False,
-    broker_transport_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT}
+    broker_transport_options={
+        "socket_timeout": SOCKET_TIMEOUT,
+        "socket_connect_timeout": SOCKET_TIMEOUT,
+        # Without it a publisher tries again for six seconds, whatever `retry` says; workers reconnect by themselves.
+        "max_retries": 0,
+    }
     if settings.REDIS_URL
     else {"polling_interval": 0.1},
     beat_schedule={

@@ -273,6 +273,21 @@ def test_refused_content_goes_without_the_arguments_and_without_approve(
     assert (again(row).status, again(row).handle["body_hidden"]) == ("sent", True)
 
 
+def test_an_update_of_such_a_card_goes_without_its_body_at_once(
+    channel: Channel, server: SandboxServer, owner: Owner
+) -> None:
+    refuse(server, 230028)
+    row = send(channel, body="call +82 10 1234 5678")
+    deliveries.sweep()
+    newer = card("call +82 10 1234 5678", subtitle="1 of 2")
+    deliveries.replace(topic="t:1", render=lambda channel: newer)
+    deliveries.sweep()
+    assert len(server.look("calls", endpoint="update")["calls"]) == 1
+    assert "1 of 2" in texts(messages(server)[0])
+    assert "1234 5678" not in texts(messages(server)[0])
+    assert again(row).handle["body_hidden"] is True
+
+
 def test_nobody_is_asked_about_what_has_ended_before_it_was_sent(
     channel: Channel, server: SandboxServer
 ) -> None:

@@ -22,6 +22,7 @@ from tests.channels.conftest import (
     TOKEN,
     Owner,
     again,
+    card,
     messages,
     replace,
     save,
@@ -230,6 +231,19 @@ def test_a_button_that_the_card_does_not_show_has_no_effect(
     report = press(server, row, set=forged, **REJECT)
     assert (report["toast"]["type"], owner.taps) == ("warning", [])
     assert press(server, row, **REJECT)["toast"]["type"] == "success"
+
+
+def test_a_card_sent_without_its_body_takes_no_approval_and_answers_without_it(
+    world: Channel, server: SandboxServer, owner: Owner
+) -> None:
+    server.control("failures", endpoint="send", status=400, body={"code": 230028, "msg": "DLP"})
+    row = sent(world)
+    assert row.status == "sent"
+    forged = {"event.action.value": {"v": 1, "d": "approve", "n": row.ref}}
+    assert press(server, row, set=forged, **REJECT)["toast"]["type"] == "warning"
+    assert owner.taps == []
+    owner.reply = Reply("1 of 2", ok=True, card=card(subtitle="1 of 2"))
+    assert "60000" not in press(server, row, **REJECT)["body"]
 
 
 def test_another_tenant_is_403_once_the_tenant_is_known(
