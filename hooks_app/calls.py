@@ -49,7 +49,7 @@ class Entry:
     session_id: str = ""
     conversation_id: str = ""
     tool_call_id: str = ""
-    user: dict[str, Any] | None = None
+    user: dict[str, Any] | str | None = None
     surface: str = ""
     blocked_by: str = ""
     reason: str = ""
@@ -117,7 +117,7 @@ def _first_or_final(rows: Iterable[ConnectorCallLog]) -> dict[UUID, ConnectorCal
 
 
 def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
-    user_id = (entry.user or {}).get("id") or ""
+    user_id = entry.user if isinstance(entry.user, str) else (entry.user or {}).get("id")
     return ConnectorCallLog(
         id=entry.id,
         organization_id=entry.agent.organization_id,
@@ -129,7 +129,7 @@ def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
         tool_call_id=entry.tool_call_id,
         tool_name=entry.tool_name,
         user=entry.user,
-        user_id_text=user_id,
+        user_id_text=user_id or "",
         surface=entry.surface,
         status=entry.status,
         blocked_by=entry.blocked_by,

@@ -231,7 +231,7 @@ class CallEntry(Answer):
     conversation_id: str | None
     tool_call_id: str | None
     tool_name: str
-    user: Object | None
+    user: Object | str | None
     surface: Surface | None
     status: CallStatus
     blocked_by: str | None

@@ -136,7 +136,9 @@ def _entry(call: requests.Call, agent: Agent) -> calls.Entry:
         session_id=call.session_id or "",
         conversation_id=call.conversation_id or "",
         tool_call_id=call.tool_call_id or "",
-        user=call.user.model_dump(exclude_unset=True) if call.user else None,
+        user=call.user.model_dump(exclude_unset=True)
+        if isinstance(call.user, requests.CallUser)
+        else call.user,
         surface=call.surface or "",
         blocked_by=call.blocked_by or "",
         reason=call.reason or "",

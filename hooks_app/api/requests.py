@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, PlainValidator, StringConstraints, TypeAdapter
 
 from hooks_app.api.fields import (
     AgentReference,
@@ -147,6 +147,16 @@ class CallUser(Body):
     email: Annotated[str, StringConstraints(max_length=254)] | None = None
 
 
+_USER_ID: TypeAdapter[str] = TypeAdapter(Text)
+
+
+def _read_call_user(value: Any) -> Any:
+    # Not a plain union, whose errors would speak of both forms: the form that was sent is the one to mend.
+    if isinstance(value, str):
+        return _USER_ID.validate_python(value, strict=True)
+    return None if value is None else CallUser.model_validate(value)
+
+
 class Call(Body):
     """One tool call, as its runtime saw it."""
 
@@ -156,7 +166,9 @@ class Call(Body):
     conversation_id: Text | None = None
     tool_call_id: Text | None = None
     tool_name: Name
-    user: CallUser | None = None
+    user: Annotated[
+        CallUser | str | None, PlainValidator(_read_call_user, json_schema_input_type=CallUser | Text | None)
+    ] = Field(None, description="The end user, or only their id.")
     surface: Surface | None = None
     status: CallStatus
     blocked_by: Annotated[str, StringConstraints(max_length=100)] | None = None

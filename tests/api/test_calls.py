@@ -104,7 +104,8 @@ def test_one_bad_entry_is_named_by_its_index_and_nothing_is_stored(world):
         ({"tool_name": ""}, "tool_name"),
         ({"tool_name": "x" * 201}, "tool_name"),
         ({"session_id": "x" * 201}, "session_id"),
-        ({"user": "u42"}, "user"),
+        ({"user": 42}, "user"),
+        ({"user": "x" * 201}, "user"),
         ({"user": {"id": 1}}, "user.id"),
         ({"user": {"id": "u", "role": "admin"}}, "user.role"),
         ({"surface": "moon"}, "surface"),
@@ -202,6 +203,13 @@ def test_auditors_and_admins_read_and_nobody_else(world):
         assert world.person("carol").get(f"/calls/{odd}").status == 404
 
 
+@pytest.mark.parametrize("user", ["u42", {"id": "u42"}, {"email": "kim@acme.test"}, {}, None])
+def test_the_user_comes_back_as_it_was_sent(world, user):
+    sent = entry(user=user)
+    send(world.runtime, sent)
+    assert world.person("carol").get(f"/calls/{sent['id']}").body["user"] == user
+
+
 def test_each_filter_narrows(world):
     blocked = entry(
         status="blocked", blocked_by="readonly_guard", trace=[], started_at="2026-11-02T10:30:00.000Z",
@@ -227,6 +235,9 @@ def test_each_filter_narrows(world):
     assert found(to="2026-11-02T10:30:00Z") == {plain["id"]}
     assert found(from_="2026-11-02T19:30:00+09:00", to="2026-11-02T10:30:01Z") == {blocked["id"]}
     assert found(hook="readonly_guard", agent="reports") == set()
+    by_id = entry(user="u7")
+    send(world.runtime, by_id)
+    assert found(user="u7") == {by_id["id"]}
 
 
 def test_a_bad_filter_is_named(world):
