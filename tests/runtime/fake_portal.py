@@ -60,6 +60,7 @@ class FakePortal:
         self.standing: dict[str, str] = {}
         self.on_create: Callable[[JSON], None] | None = None
         self.etag_hits = 0
+        self.gone: set[str] = set()
         self._changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -320,6 +321,8 @@ class FakePortal:
 
     async def _calls(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         for index, entry in enumerate(body["calls"]):
+            if entry["agent"] in self.gone:
+                raise Problem(404, "not_found")
             if entry["tool_name"] == "unloggable":
                 raise Problem(
                     400, "invalid", [{"path": f"calls[{index}].tool_name", "code": "x", "message": "no"}]

@@ -155,3 +155,38 @@ def test_context_and_notices() -> None:
             ]
 
     asyncio.run(run())
+
+
+def test_texts_that_the_portal_would_refuse_do_not_cost_the_entry() -> None:
+    async def run() -> list[dict[str, Any]]:
+        async with serve(manifest(unlisted_tools="allow")) as (portal, runtime):
+            async with runtime.session("procurement", user=USER) as session:
+                await session.call_tool("x" * 300, {}, execute=Tool())
+                await session.call_tool("a\x00b\ud800", {}, execute=Tool())
+                await session.call_tool(
+                    "oa__read", {}, execute=Tool(error=ValueError("\ud83d" + "e" * 20_000))
+                )
+                await session.call_tool("oa__read", {"big": "x" * 300_000}, execute=Tool("\ud800"))
+            await eventually(lambda: len(portal.calls) == 4)
+            return entries(portal)
+
+    long, dirty, failed, big = asyncio.run(run())
+    assert (long["status"], long["blocked_by"], long["tool_name"]) == ("blocked", "arguments", "x" * 200)
+    assert (dirty["blocked_by"], dirty["tool_name"]) == ("arguments", "a\ufffdb\ufffd")
+    assert (failed["status"], len(failed["error"])) == ("failed", 10_000)
+    assert failed["error"].startswith("ValueError: \ufffdee")
+    assert (big["status"], big["args"]) == ("succeeded", {"omitted": "300010 bytes"})
+
+
+def test_an_agent_whose_entries_are_refused_holds_up_no_other() -> None:
+    async def run() -> None:
+        async with serve(manifest(), manifest(agent="other")) as (portal, runtime):
+            portal.gone.add("procurement")
+            async with runtime.session("procurement") as first, runtime.session("other") as second:
+                await first.call_tool("oa__read", {}, execute=Tool())
+                await second.call_tool("oa__read", {}, execute=Tool())
+                await eventually(lambda: len(portal.calls) == 1)
+            portal.gone.clear()
+        assert sorted(entry["agent"] for entry in entries(portal)) == ["other", "procurement"]
+
+    asyncio.run(run())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hookgate import HookContext, HookEvent, HookResult, PreToolUseHook, SyncRuntime
+from hookgate import HookContext, HookEvent, HookResult, PreToolUseHook
 from hookgate.delegation import DelegationRefused
 from hookgate.events import BLOCKING_POINTS
 
 from tests.runtime import handlers_for_tests
 from tests.runtime.documents import evaluation, handler, hook, manifest, switched
-from tests.runtime.fake_portal import KEY, FakePortal
-from tests.runtime.harness import FAST, USER, Tool, eventually, serve
+from tests.runtime.harness import USER, Tool, eventually, serve
 
 HERE = "tests.runtime.handlers_for_tests:"
 ALLOWED = {"python_handlers": ["tests.runtime"]}
@@ -210,6 +207,47 @@ def test_a_delegate_has_its_own_registry_and_its_own_gate() -> None:
     asyncio.run(run())
 
 
+def test_what_an_approved_tool_delegates_is_asked_for_on_its_behalf() -> None:
+    async def run() -> None:
+        document = manifest(may_delegate_to=["procurement"])
+        async with serve(document) as (portal, runtime), runtime.session("procurement") as session:
+            portal.on_create = lambda resource: resource.update(status="approved")
+
+            async def ask_colleague(args: dict[str, Any]) -> str:
+                async with session.delegate("procurement") as child:
+                    return (await child.call_tool("oa__purchase_pay", {}, execute=Tool("paid"))).observation
+
+            outcome = await session.call_tool("oa__purchase_pay", {"n": 1}, execute=ask_colleague)
+            assert outcome.result == "paid"
+            parents = [body["parent"] for body in portal.seen("create") if body]
+            assert parents == [None, outcome.confirmation_id]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"user": {}}, "user.id is missing"),
+        ({"user": {"id": "1", "phone": "2"}}, "user.phone is not a field"),
+        ({"user": {"id": "x" * 201}}, "user.id must be"),
+        ({"user": {"id": "\ud800"}}, "user.id"),
+        ({"conversation_id": "x" * 201}, "conversation_id must be"),
+        ({"surface": "web"}, "surface must be one of"),
+    ],
+)
+def test_bad_session_options_are_named(options: dict[str, Any], message: str) -> None:
+    async def run() -> None:
+        async with serve(manifest()) as (_, runtime):
+            with pytest.raises(ValueError, match=message):
+                runtime.session("procurement", **options)
+            session = runtime.session("procurement", user={"email": "kim@acme.test"})
+            assert session.initiator == {"id": "kim@acme.test", "name": None, "email": "kim@acme.test"}
+            assert runtime.session("procurement", user={"id": 7}).user_id == "7"
+
+    asyncio.run(run())
+
+
 def test_a_delegate_without_a_registry_does_not_run_and_depth_is_bounded() -> None:
     async def run() -> None:
         async with (
@@ -284,71 +322,6 @@ def test_registering_refuses_what_can_not_run() -> None:
                 await session.call_tool("oa__read", {}, execute=None)  # type: ignore[arg-type]
 
     asyncio.run(run())
-
-
-@pytest.fixture
-def sync_portal() -> Iterator[FakePortal]:
-    """A fake portal on a loop in another thread."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    portal = asyncio.run_coroutine_threadsafe(_open(), loop).result()
-    yield portal
-    asyncio.run_coroutine_threadsafe(portal.stop(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
-
-
-async def _open() -> FakePortal:
-    return await FakePortal().__aenter__()
-
-
-def test_the_sync_runtime_does_the_same(sync_portal: FakePortal) -> None:
-    portal = sync_portal
-    portal.publish(
-        manifest(hook("session_context", params={"text": "{user}"}), may_delegate_to=["procurement"])
-    )
-    portal.on_create = lambda resource: resource.update(
-        status="approved" if resource["tool_args"]["amount"] < 10 else "rejected"
-    )
-    threads: list[str] = []
-
-    def paying(args: dict[str, Any]) -> str:
-        threads.append(threading.current_thread().name)
-        return f"paid {args['amount']}"
-
-    async def paying_async(args: dict[str, Any]) -> str:
-        return "paid async"
-
-    with (
-        SyncRuntime(portal.url, KEY, pacing=FAST) as runtime,
-        runtime.session("procurement", user=USER) as session,
-    ):
-        assert session.context == "Kim"
-        outcome = session.call_tool("oa__purchase_pay", {"amount": 5}, execute=paying)
-        assert (outcome.result, threads) == ("paid 5", [threading.current_thread().name])
-        assert (
-            session.call_tool("oa__purchase_pay", {"amount": 50}, execute=paying).blocked_by
-            == "approval_gate"
-        )
-        assert session.call_tool("oa__read", {"amount": 5}, execute=paying_async).result == "paid async"
-        assert session.call_tool("oa__read", {}, execute=lambda args: args["x"]).error == "KeyError: 'x'"
-        assert session.emit("UserPromptSubmit", prompt="x").allow
-        assert not session.cancel("nothing")
-        with session.delegate("procurement") as child:
-            assert child.call_tool("oa__read", {"amount": 1}, execute=paying).result == "paid 1"
-    assert len(portal.calls) == 5
-
-
-def test_an_outcome_is_sent_before_the_runtime_closes(sync_portal: FakePortal) -> None:
-    portal = sync_portal
-    portal.publish(manifest())
-    portal.on_create = lambda resource: resource.update(status="approved")
-    portal.fail("outcome", "500", "500")
-    with SyncRuntime(portal.url, KEY, pacing=FAST) as runtime, runtime.session("procurement") as session:
-        assert session.call_tool("oa__purchase_pay", {}, execute=lambda args: 1).result == 1
-    assert [item["outcome"] for item in portal.confirmations.values()] == ["succeeded"]
 
 
 def test_results_are_shortened_for_the_model_and_the_log_counts_what_it_got() -> None:
