@@ -74,6 +74,11 @@ def export(*options: str) -> str:
     return "\n".join(ended.out) + "\n"
 
 
+def export_with_notes() -> Ended:
+    """``manage.py export``, and what it says on stderr."""
+    return _call("export")
+
+
 def _call(*words: str) -> Ended:
     out, err = io.StringIO(), io.StringIO()
     code = 0
