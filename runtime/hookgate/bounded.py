@@ -38,16 +38,12 @@ class _Resumed:
                 return end.value
 
 
-async def finish(coroutine: Coroutine[Any, Any, Any], seconds: float | None) -> Any:
-    """The coroutine's value. Raises HookTimedOut after ``seconds``; None is without a bound.
+async def finish(coroutine: Coroutine[Any, Any, Any], pending: Any, seconds: float | None) -> Any:
+    """The value of a coroutine whose first step has yielded ``pending``.
 
-    The first step runs at once and without a timer: most hooks end in it, and a timer could not
-    interrupt it anyway.
+    Raises HookTimedOut after ``seconds``; None is without a bound. The first step is the caller's, without
+    a timer: most hooks end in it, and a timer could not interrupt it anyway.
     """
-    try:
-        pending = coroutine.send(None)
-    except StopIteration as end:
-        return end.value
     try:
         async with asyncio.timeout(seconds) as limit:
             value = await _Resumed(coroutine, pending)

@@ -7,12 +7,12 @@ trace; rewrites flow on, the first denial ends it, failures follow each hook's `
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hookgate import canonical, matching
@@ -170,8 +170,16 @@ async def run_chain(
         try:
             if not bound.hook.should_trigger(context):
                 continue
-            result = await _execute(bound, context)
-            changed = _changes(result, context)
+            coroutine: Any = bound.hook.execute(context)
+            if type(coroutine) is not CoroutineType:
+                raise TypeError("execute() must be an async function")
+            try:
+                pending = coroutine.send(None)
+            except StopIteration as end:
+                result = end.value
+            else:
+                result = await finish(coroutine, pending, bound.timeout)
+            changed = [] if _says_nothing(result) else _changes(_check_type(result), context)
         except BaseException as error:
             if not is_ours(error):
                 raise
@@ -185,16 +193,22 @@ async def run_chain(
     return merged
 
 
-async def _execute(bound: Bound, context: HookContext) -> HookResult:
-    coroutine: Any = bound.hook.execute(context)
-    if not inspect.iscoroutine(coroutine):
-        raise TypeError("execute() must be an async function")
-    result = await finish(coroutine, bound.timeout)
-    _check_type(result)
-    return result  # type: ignore[no-any-return]
+def _says_nothing(result: Any) -> bool:
+    """Whether this is the default answer, which most hooks give and which needs no further look."""
+    return (
+        type(result) is HookResult
+        and result.allow is True
+        and result.modified_args is None
+        and result.modified_result is None
+        and result.error is None
+        and result.side_effects == []
+        and result.additional_context is None
+        and result.system_message is None
+        and result.stop is False
+    )
 
 
-def _check_type(result: Any) -> None:
+def _check_type(result: Any) -> HookResult:
     if not isinstance(result, HookResult):
         raise TypeError(f"a hook returns a HookResult, not {type(result).__name__}")
     if not isinstance(result.allow, bool) or not isinstance(result.stop, bool):
@@ -206,6 +220,7 @@ def _check_type(result: Any) -> None:
         isinstance(result.side_effects, list) and all(isinstance(item, str) for item in result.side_effects)
     ):
         raise TypeError("HookResult.side_effects is a list of texts")
+    return result
 
 
 def _changes(result: HookResult, context: HookContext) -> list[str]:
