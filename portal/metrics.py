@@ -1,4 +1,4 @@
-"""Prometheus metrics: counters of this process, and gauges read from the database when somebody scrapes."""
+"""Prometheus metrics: counters of this process, and what the database says when somebody scrapes."""
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator
@@ -26,25 +26,16 @@ registry = CollectorRegistry()
 for collector in (ProcessCollector, PlatformCollector, GCCollector):
     collector(registry=registry)
 
-# Every counter there is: what it counts, and its labels. A label takes few values: never an id, a name or a text.
+# What only this process knows; what the database knows is read from there, whichever process did it. A label takes few
+# values: never an id, a name or a text.
 COUNTERS = {
-    "decisions": Counter("hookgate_decisions", "Votes that counted.", ["decision", "via"], registry=registry),
-    "transitions": Counter(
-        "hookgate_transitions", "Requests that ended, by how.", ["status"], registry=registry
+    "waits": Counter(
+        "hookgate_waits", "Waits for a confirmation, by their end.", ["result"], registry=registry
     ),
-    "delivery_attempts": Counter(
-        "hookgate_delivery_attempts", "Calls to platforms, by result.", ["type", "result"], registry=registry
-    ),
-    "interactions": Counter(
-        "hookgate_interactions", "Callbacks of platforms, by result.", ["type", "result"], registry=registry
-    ),
-    "calls": Counter("hookgate_calls", "Tool calls in the log, by status.", ["status"], registry=registry),
-    "registry_builds": Counter(
-        "hookgate_registry_builds", "Registries built, by result.", ["result"], registry=registry
-    ),
+    "streams": Counter("hookgate_streams", "Event streams that were opened.", ["kind"], registry=registry),
 }
 
-# What apps add in ``settings.METRIC_READERS``: a function that reads gauges.
+# What apps add in ``settings.METRIC_READERS``: a function that reads their metrics from the database.
 Reader = Callable[[], Iterable[Metric]]
 
 

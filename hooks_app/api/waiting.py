@@ -26,7 +26,7 @@ from hooks_app.api import reading, streams
 from hooks_app.api.reading import Batch
 from hooks_app.api.streams import Event, Ticket
 from hooks_app.models import ConfirmationRequest
-from portal import wakeups
+from portal import metrics, wakeups
 from portal.api import problems
 from portal.bounds import Receive, Scope, Send
 from portal.hub import Subscription
@@ -57,6 +57,7 @@ log = structlog.get_logger(__name__)
 class Feed:
     """One kind of stream: how it is read, what greets a listener, which events a change makes."""
 
+    name: str
     now: Batch[Any, Any]
     opening: Callable[[Any], Iterator[Event]]
     changes: Callable[[Any, Any, Ticket], Iterator[Event]]
@@ -99,8 +100,10 @@ class Application:
 
     def __init__(self) -> None:
         self._open = Batch(read_open)
-        self._agents = Feed(Batch(streams.read_agents), streams.agent_opening, streams.agent_changes)
-        self._inboxes = Feed(Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes)
+        self._agents = Feed("agent", Batch(streams.read_agents), streams.agent_opening, streams.agent_changes)
+        self._inboxes = Feed(
+            "inbox", Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes
+        )
         self._places = Places(STREAMS_PER_CALLER)
 
     def takes(self, scope: Scope) -> bool:
@@ -159,6 +162,7 @@ class Application:
                 if woken and not subscription.ended and await self._open.load(pk):
                     continue
                 response = await reading.ask(scope)
+            metrics.count("waits", result="pending" if _pending_until(response) else "answered")
             return response
 
     async def _stream(self, feed: Feed, scope: Scope, sender: "Sender") -> None:
@@ -171,6 +175,7 @@ class Application:
                 now = await feed.now.load(ticket.key)
                 if now is None:
                     raise not_found()
+                metrics.count("streams", kind=feed.name)
                 await sender.start_events()
                 await sender.send_events(feed.opening(now))
                 await self._follow(feed, now, ticket, scope, sender, subscription)

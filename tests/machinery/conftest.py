@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from hooks_app import registry
+from hooks_app import policies, registry
 from hooks_app.api import reading
 from hooks_app.models import ConfirmationRequest, Stage
 from portal import wakeups
@@ -77,7 +77,7 @@ def pending(world: Any) -> Callable[..., ConfirmationRequest]:
             hook="approval_gate",
             registry_digest="sha256:0",
             mode="auto",
-            policy={"slug": "default", "scope": "approvers", "quorum": 1, "reject_quorum": 1},
+            policy=policies.freeze(agent.organization, policies.BUILT_IN),
             created_at=now,
             expires_at=now + timedelta(seconds=seconds),
         )

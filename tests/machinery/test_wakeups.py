@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from hooks_app.models import ConfirmationRequest
 from portal import wakeups
+from portal.hub import Hub, Subscription
 from tests import services
 from tests.machinery.live import Portal, go, start_elsewhere, until
 
@@ -34,15 +35,21 @@ def in_thread(work: Callable[[], None]) -> None:
     thread.join(10)
 
 
-def test_only_those_who_listen_to_the_topic_wake(office: None) -> None:
+def test_only_those_who_listen_to_the_topic_wake() -> None:
     async def scene() -> None:
-        async with wakeups.subscribe("a:1", "b:1") as one, wakeups.subscribe("a:2") as two:
-            await settle()
-            await asyncio.gather(one.wait(0), two.wait(0))
-            in_thread(lambda: wakeups.publish("b:1", "c:1"))
-            assert await one.wait(5)
-            assert not await two.wait(0.05)
-            assert not await one.wait(0.05)  # once is once
+        hub = Hub()  # no relay, which may wake everybody
+        one, two = Subscription(("a:1", "b:1")), Subscription(("a:2",))
+        hub.add(one)
+        hub.add(two)
+        in_thread(lambda: hub.wake(["b:1", "c:1"]))
+        assert await one.wait(5)
+        assert not await two.wait(0.05)
+        assert not await one.wait(0.05)  # once is once
+        hub.remove(two)
+        in_thread(hub.wake_all)
+        assert await one.wait(5)
+        assert not await two.wait(0.05)
+        assert len(hub) == 1
 
     asyncio.run(scene())
 
@@ -101,31 +108,19 @@ def test_stopping_ends_everybody_and_starting_opens_again(office: None) -> None:
     asyncio.run(scene())
 
 
-def test_publishing_waits_for_the_commit(office: None) -> None:
-    async def scene() -> None:
-        async with wakeups.subscribe("a:1") as subscription:
-            await settle()
-            await subscription.wait(0)
-            in_thread(roll_back)
-            in_thread(commit)
-            assert await subscription.wait(5)
-
-    heard: list[str] = []
-
-    def roll_back() -> None:
-        with transaction.atomic():
-            wakeups.publish_on_commit("a:1")
-            heard.append("nothing yet")
-            transaction.set_rollback(True)
-        connection.close()
-
-    def commit() -> None:
-        with transaction.atomic():
-            wakeups.publish_on_commit("a:1")
-        connection.close()
-
-    asyncio.run(scene())
-    assert heard == ["nothing yet"]
+def test_publishing_waits_for_the_commit(office: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[str] = []
+    monkeypatch.setattr(wakeups, "publish", lambda *topics: published.extend(topics))
+    with transaction.atomic():
+        wakeups.publish_on_commit("a:1")
+        transaction.set_rollback(True)
+    assert published == []
+    with transaction.atomic():
+        wakeups.publish_on_commit("a:1", "b:1")
+        assert published == []
+    assert published == ["a:1", "b:1"]
+    wakeups.publish_on_commit("c:1")  # no transaction: at once
+    assert published == ["a:1", "b:1", "c:1"]
 
 
 @pytest.fixture(params=["own", "redis"])
