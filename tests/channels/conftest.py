@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels_app import channels, deliveries, topics
+from channels_app import channels, deliveries, identities, topics
 from channels_app.adapters.base import Reply, Tap
 from channels_app.cards import Button, Card, Field, Reason, Tone
 from channels_app.models import Channel, Delivery, Identity
@@ -175,3 +175,37 @@ def messages(server: SandboxServer) -> list[dict[str, Any]]:
 def texts(message: dict[str, Any]) -> str:
     """All of a message's JSON as one text, to look for words in."""
     return str(message["content"])
+
+
+def fail(server: SandboxServer, endpoint: str = "send", **plan: Any) -> None:
+    server.control("failures", endpoint=endpoint, **plan)
+
+
+def refuse(server: SandboxServer, code: int, endpoint: str = "send", **plan: Any) -> None:
+    fail(server, endpoint, status=400, body={"code": code, "msg": "as planned"}, **plan)
+
+
+@pytest.fixture
+def world(channel: Channel, server: SandboxServer, owner: Owner, live_server: Any, settings: Any) -> Channel:
+    """The sandbox calls the portal, and bob is bound."""
+    settings.BASE_URL = live_server.url
+    settings.ALLOWED_HOSTS = ["*"]
+    server.control("apps", app_id=APP_ID, callback_url=channels.callback_url(channel))
+    bob = make.user("bob", channel.organization)
+    identities.bind(organization=channel.organization, user=bob, channel=channel, external_id="ou_bob")
+    return channel
+
+
+def sent(channel: Channel, topic: str = "t:1", **more: Any) -> Delivery:
+    row = send(channel, topic, **more)
+    deliveries.sweep()
+    return again(row)
+
+
+def press(server: SandboxServer, row: Delivery, button: str = "Approve", **order: Any) -> dict[str, Any]:
+    return server.control(
+        "press", **{"message_id": row.message_id, "open_id": "ou_bob", "button": button, **order}
+    )
+
+
+REJECT: dict[str, Any] = {"button": "Reject", "form": {"reason": "too much <at id=all></at>"}}
