@@ -175,3 +175,14 @@ def test_no_fault_makes_an_unapproved_request_run(operation: str, verdict: str) 
             assert (outcome.blocked, tool.runs) == (True, [])
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [201, 202, 204, 206])
+def test_only_200_to_consume_runs_the_tool(status: int) -> None:
+    async def run() -> None:
+        async with serve(manifest()) as (portal, runtime):
+            portal.standing["consume"] = str(status)
+            outcome, tool = await pay_through(portal, runtime)
+            assert (outcome.blocked_by, tool.runs) == ("approval_gate", [])
+
+    asyncio.run(run())
