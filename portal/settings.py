@@ -88,6 +88,8 @@ SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 # What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.metrics.
 HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
 METRIC_READERS = ["channels_app.health.read_metrics", "hooks_app.metrics.read_metrics"]
+# Told by the admin pages that something registries are built from has changed.
+INPUTS_CHANGED = "hooks_app.registry.inputs_changed"
 
 TEMPLATES = [
     {
@@ -99,6 +101,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "portal.web.context.frame",
             ]
         },
     }
@@ -155,6 +158,7 @@ AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_ENABLE_ADMIN = False
+AXES_LOCKOUT_CALLABLE = "portal.web.login.locked_out"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/inbox/"
 LOGOUT_REDIRECT_URL = "login"
@@ -209,9 +213,15 @@ UNFOLD = {
     "SITE_TITLE": "Hookgate",
     "SITE_HEADER": "Hookgate",
     "SITE_SUBHEADER": _("Hooks that hold"),
-    "SITE_SYMBOL": "gate",
+    "SITE_URL": "/inbox/",
+    "SITE_ICON": "portal.admin.look.icon",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "portal.admin.look.icon"}],
+    "ENVIRONMENT": "portal.admin.look.environment",
+    "STYLES": ["portal.admin.look.style"],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "SHOW_LANGUAGES": True,
+    "SIDEBAR": {"show_search": False},
 }
 
 LOGGING = {

@@ -5,11 +5,14 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from portal import health, metrics
+from portal.web import login
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(url="/inbox/"), name="home"),
-    path("login/", views.LoginView.as_view(template_name="portal/login.html"), name="login"),
+    path("login/", login.sign_in, name="login"),
     path("logout/", views.LogoutView.as_view(), name="logout"),
+    path("password/", login.ChangePassword.as_view(), name="password_change"),
+    path("language/", login.set_language, name="set_language"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),

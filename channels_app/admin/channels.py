@@ -1,0 +1,224 @@
+"""Channels: choose a platform, fill in its settings, check that it works."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from channels_app import channels
+from channels_app.adapters.base import AdapterError, Chat, CheckResult
+from channels_app.admin.channel_form import form_class
+from channels_app.admin.fields import PREFIX
+from channels_app.models import Channel
+from portal.admin import changes, operations, showing
+from portal.admin.operations import Operation
+from portal.admin.scoping import ScopedAdmin
+from portal.admin.site import site
+from portal.lib.http import ForbiddenAddress
+from portal.lib.problems import Problem
+
+_COMMON = ("organization", "slug", "enabled", "language")
+
+
+@admin.register(Channel, site=site)
+class ChannelAdmin(ScopedAdmin):
+    """Bots in chats. One that has history is switched off, not deleted."""
+
+    kind = "channel"
+    section = "channels"
+    place = 10
+    icon = "forum"
+    outdates = True
+    list_display = ("slug", "type", "enabled", "language", "organization", "state")
+    list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "type", "enabled")
+    search_fields = ("slug", "app__key")
+    list_select_related = ("organization", "app")
+    readonly_fields = ("platform", "callback", "app", "trouble")
+    deletable = False
+    actions_detail = ("try_out", "send_test", "remove")
+
+    # The form is drawn for the platform
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """First the platform, then its settings."""
+        known = dict(channels.types())
+        if request.GET.get("type") in known:
+            answer: HttpResponse = super().add_view(request, form_url, extra_context)
+            return answer
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _("Which platform?"),
+            "types": [_describe(type, title) for type, title in sorted(known.items())],
+        }
+        return TemplateResponse(request, "admin/channels_app/channel/choose.html", context)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        kwargs["form"] = form_class(_type_of(request, obj), obj)
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        type = _type_of(request, obj)
+        names = [PREFIX + name for name in channels.adapter_class(type).config_model.model_fields]
+        shown = (
+            ("platform", *_COMMON) if obj is None else ("platform", *_COMMON, "callback", "app", "trouble")
+        )
+        return [(None, {"fields": shown}), (_("Settings"), {"fields": names})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fixed = tuple(super().get_readonly_fields(request, obj))
+        return fixed if obj is not None else ("platform",)
+
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
+    ) -> Any:
+        return {}
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        stored = Channel.objects.get(pk=obj.pk) if change else None
+        saved = channels.save(
+            organization=stored.organization if stored else form.cleaned_data["organization"],
+            slug=stored.slug if stored else form.cleaned_data["slug"],
+            type=form.type,
+            enabled=form.cleaned_data["enabled"],
+            language=form.cleaned_data["language"],
+            config=form.config(),
+            channel=stored,
+            actor=changes.actor(request),
+        )
+        obj.__dict__.update(saved.__dict__)
+        changes.outdate(obj.organization)
+
+    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
+        """Recorded by :mod:`channels_app.channels`."""
+
+    # What the page shows
+
+    @admin.display(description=_("platform"))
+    def platform(self, row: Channel) -> str:
+        """Its name."""
+        return dict(channels.types()).get(row.type, row.type)
+
+    @admin.display(description=_("callback URL"))
+    def callback(self, row: Channel) -> str:
+        """What the platform must call."""
+        return channels.callback_url(row)
+
+    @admin.display(description=_("last error"))
+    def trouble(self, row: Channel) -> str:
+        """The last permanent failure."""
+        if not row.last_error:
+            return "–"
+        return f"{row.last_error} ({showing.at(row.last_error_at, row.organization)})"
+
+    @display(description=_("state"), label={"ok": "success", "off": "info", "error": "danger"})
+    def state(self, row: Channel) -> tuple[str, Any]:
+        """In one word."""
+        if not row.enabled:
+            return "off", _("off")
+        return ("error", _("error")) if row.last_error else ("ok", _("ready"))
+
+    # Buttons
+
+    @action(description=_("Check"), url_path="try", permissions=["operate"], icon="troubleshoot")
+    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask the platform what works; by POST, because it speaks to the outside."""
+        row = self.get_object(request, object_id)
+        found = _try(row) if row is not None and request.method == "POST" else None
+        context = {"found": found, "callback": channels.callback_url(row) if row is not None else ""}
+        return operations.run(
+            self,
+            request if found is None else _as_get(request),
+            object_id,
+            Operation(
+                title=_("Check the channel"),
+                text=_("Asks the platform for a token, the bot and the chat, as a delivery would."),
+                button=_("Check now"),
+                perform=lambda row, data: "",
+                template="admin/channels_app/channel/check.html",
+                context=context,
+            ),
+        )
+
+    @action(description=_("Send a test message"), permissions=["operate"], icon="send")
+    def send_test(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """A card with one button."""
+
+        def perform(row: Channel, data: dict[str, Any]) -> str:
+            refusal = channels.usable(row)
+            if refusal:
+                raise Problem(409, "not_usable", refusal)
+            channels.send_test(row)
+            return _t("The test message is on its way; the list of deliveries shows what becomes of it.")
+
+        return operations.run(
+            self,
+            request,
+            object_id,
+            Operation(
+                title=_("Send a test message"),
+                text=_("A card with one button goes to the chat. A tap on it shows that taps arrive."),
+                button=_("Send"),
+                perform=perform,
+            ),
+        )
+
+    @action(description=_("Remove"), permissions=["operate"], icon="delete", variant=ActionVariant.DANGER)
+    def remove(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Delete it, or switch it off."""
+
+        def perform(row: Channel, data: dict[str, Any]) -> str:
+            changes.outdate(row.organization)
+            if channels.remove(row, actor=changes.actor(request)):
+                return _t("The channel is deleted.")
+            return _t("The channel has history: it is switched off, and its records stay.")
+
+        return operations.run(
+            self,
+            request,
+            object_id,
+            Operation(
+                title=_("Remove the channel"),
+                text=_("A channel that has sent or received something is switched off, not deleted."),
+                button=_("Remove"),
+                danger=True,
+                perform=perform,
+            ),
+        )
+
+
+def _type_of(request: HttpRequest, channel: Channel | None) -> str:
+    return channel.type if channel is not None else request.GET.get("type", "")
+
+
+def _describe(type: str, title: str) -> dict[str, Any]:
+    platform = channels.adapter_class(type)
+    url = reverse("admin:channels_app_channel_add")
+    return {"title": title, "type": type, "url": f"{url}?type={type}", "sends": hasattr(platform, "send")}
+
+
+def _as_get(request: HttpRequest) -> HttpRequest:
+    request.method = "GET"
+    return request
+
+
+def _try(channel: Channel) -> dict[str, Any]:
+    """What the platform says: ``{"results", "chats", "error"}``."""
+    results: list[CheckResult] = []
+    chats: list[Chat] = []
+    error = ""
+    try:
+        adapter = channels.open_adapter(channel)
+        results = adapter.check()
+        chats = adapter.chats()
+    except Problem as problem:
+        error = problem.detail
+    except (AdapterError, ForbiddenAddress) as refused:
+        error = getattr(refused, "message", "") or str(refused)
+    return {"results": results, "chats": chats, "error": error}

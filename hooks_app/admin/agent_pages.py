@@ -1,0 +1,233 @@
+"""The pages behind an agent's buttons."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from hookgate.catalogue import CATALOGUE
+from hookgate.manifest import SURFACES
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+
+from hooks_app import halting, manifests, publishing, registry
+from hooks_app.admin import drafts
+from hooks_app.models import Agent, RegistryHead, RegistryRevision
+from portal.admin import changes, operations, showing
+from portal.admin.operations import Operation
+from portal.lib.problems import Problem
+from portal.models import User
+
+REVISIONS = 20
+
+
+class PublishForm(forms.Form):
+    """Why."""
+
+    comment = forms.CharField(
+        label=_("comment"),
+        required=False,
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Kept with the revision, for those who read its history."),
+    )
+
+
+class RollbackForm(PublishForm):
+    """Which revision."""
+
+    number = forms.IntegerField(label=_("revision"), min_value=1, widget=UnfoldAdminIntegerFieldWidget)
+    field_order = ("number", "comment")
+
+
+def state(agent: Agent) -> dict[str, Any]:
+    """What the top of an agent's page says: ``agent_state`` with what holds, the draft, errors, runtimes, revisions."""
+    head = _head(agent)
+    built = drafts.build(agent)
+    return {
+        "agent_state": {
+            "agent": agent,
+            "revision": head.revision if head else None,
+            "errors": head.errors if head else [],
+            "is_published": head is not None,
+            "is_dirty": publishing.is_dirty(agent),
+            "draft_errors": [error.to_json() for error in built.errors],
+            "halt": halting.state(agent, agent.organization),
+            "runtimes": _runtimes(agent),
+            "revisions": _revisions(agent),
+        }
+    }
+
+
+def _head(agent: Agent) -> RegistryHead | None:
+    try:
+        return registry.head(agent)
+    except Problem:
+        return None
+
+
+def _runtimes(agent: Agent) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": row.name,
+            "surface": row.surface,
+            "revision": row.revision,
+            "seen": showing.at(row.last_seen_at, agent.organization),
+            "tools": len(row.tools),
+        }
+        for row in agent.runtimes.all()[:REVISIONS]
+    ]
+
+
+def _revisions(agent: Agent) -> list[dict[str, Any]]:
+    rows = RegistryRevision.objects.filter(agent=agent).defer("manifest")[:REVISIONS]
+    return [
+        {
+            "pk": row.pk,
+            "number": row.number,
+            "at": showing.at(row.created_at, agent.organization),
+            "author": row.author_name,
+            "comment": row.comment,
+            "digest": row.digest,
+        }
+        for row in rows
+    ]
+
+
+def publish(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Show what changes, ask for a comment, publish."""
+    agent = screen.get_object(request, object_id)
+
+    def perform(row: Agent, data: dict[str, Any]) -> str:
+        publishing.publish(agent=row, comment=data["comment"], **_by(request))
+        return _t("Published. Runtimes have it within seconds.")
+
+    errors = [error.to_json() for error in drafts.build(agent).errors] if agent is not None else []
+    return operations.run(
+        screen,
+        request,
+        object_id,
+        Operation(
+            title=_("Publish the draft"),
+            text=_("From now on this is what every runtime of the agent is served."),
+            button=_("Publish"),
+            form=PublishForm,
+            danger=bool(errors),
+            perform=perform,
+            template="admin/hooks_app/agent/publish.html",
+            context={"difference": drafts.difference(agent) if agent is not None else [], "errors": errors},
+        ),
+    )
+
+
+def rollback(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Publish the content of an earlier revision again."""
+
+    def perform(row: Agent, data: dict[str, Any]) -> str:
+        try:
+            publishing.rollback(agent=row, number=data["number"], comment=data["comment"], **_by(request))
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            raise Problem(404, "not_found", _t("The agent has no revision of this number.")) from problem
+        return _t("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
+
+    class Chosen(RollbackForm):
+        """The revision whose button was pressed."""
+
+    wanted = request.GET.get("number", "")
+    Chosen.base_fields["number"].initial = int(wanted) if wanted.isdecimal() and len(wanted) < 10 else None
+    return operations.run(
+        screen,
+        request,
+        object_id,
+        Operation(
+            title=_("Roll back"),
+            text=_(
+                "What the revision was built from is published again. Connectors, policies and channels stay."
+            ),
+            button=_("Roll back"),
+            form=Chosen,
+            danger=True,
+            perform=perform,
+        ),
+    )
+
+
+def _by(request: HttpRequest) -> dict[str, Any]:
+    assert isinstance(request.user, User)
+    return {"actor": changes.actor(request), "user": request.user}
+
+
+def registry_page(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """The manifest per surface, of what is published and of the draft; every reason where there is none."""
+    agent = screen.get_object(request, object_id)
+    surface = request.GET.get("surface", "chat")
+    surface = surface if surface in SURFACES else "chat"
+    of_draft = request.GET.get("of") == "draft"
+    manifest, errors = _drafted(agent) if of_draft else _served(agent)
+    shown = None
+    if manifest is not None:
+        shown = manifests.document(manifest, surface=surface, state=halting.state(agent, agent.organization))
+    return TemplateResponse(
+        request,
+        "admin/hooks_app/agent/registry.html",
+        {
+            **screen.admin_site.each_context(request),
+            "opts": screen.opts,
+            "title": _("Registry of %(agent)s") % {"agent": agent.slug},
+            "original": agent,
+            "surface": surface,
+            "surfaces": sorted(SURFACES),
+            "of_draft": of_draft,
+            "errors": errors,
+            "digest": shown["digest"] if shown else "",
+            "manifest": showing.pretty(shown) if shown else "",
+            "back": reverse("admin:hooks_app_agent_change", args=[agent.pk]),
+        },
+    )
+
+
+def _drafted(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
+    built = drafts.build(agent)
+    return built.manifest, [error.to_json() for error in built.errors]
+
+
+def _served(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
+    head = _head(agent)
+    if head is None:
+        return None, [
+            {"path": "agent", "code": "not_published", "message": _t("The agent was never published.")}
+        ]
+    return (head.revision.manifest if head.revision and not head.errors else None), head.errors
+
+
+def choose_hook(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """The catalogue, each entry a link to its form."""
+    agent = screen.get_object(request, object_id)
+    url = reverse("admin:hooks_app_declaration_add")
+    entries = [
+        {
+            "name": entry.name,
+            "summary": entry.summary,
+            "points": ", ".join(point.value for point in entry.points),
+            "attached": entry.attached,
+            "url": f"{url}?agent={agent.pk}&hook={entry.name}",
+        }
+        for entry in CATALOGUE.values()
+    ]
+    return TemplateResponse(
+        request,
+        "admin/hooks_app/agent/choose_hook.html",
+        {
+            **screen.admin_site.each_context(request),
+            "opts": screen.opts,
+            "title": _("Which hook?"),
+            "original": agent,
+            "entries": entries,
+            "handler_url": f"{url}?agent={agent.pk}",
+            "back": reverse("admin:hooks_app_agent_change", args=[agent.pk]),
+        },
+    )

@@ -1,0 +1,204 @@
+"""Agents: what holds at once, the draft, and what is published."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from hooks_app import halting, publishing
+from hooks_app.admin import agent_pages, switches
+from hooks_app.admin.connectors import ToolForm
+from hooks_app.admin.fields import PolicyChoice, Texts
+from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
+from portal.admin.forms import ScopedForm
+from portal.admin.scoping import ScopedAdmin, ScopedStacked, ScopedTabular
+from portal.admin.site import site
+
+
+class AgentForm(ScopedForm):
+    """An agent's own settings."""
+
+    approval_policy = PolicyChoice()
+    may_delegate_to = Texts(label=_("may delegate to"), help_text=_("Slugs of agents, one per line."))
+
+    class Meta:
+        model = Agent
+        fields = "__all__"  # the screen names its fields
+
+
+class ApprovalChannelInline(ScopedTabular):
+    """Where the cards go."""
+
+    model = ApprovalChannel
+    fields = ("channel", "position")
+    verbose_name = _("approval channel")
+    verbose_name_plural = _("approval channels")
+
+
+class FallbackChannelInline(ScopedTabular):
+    """Where they go when none of those can be reached."""
+
+    model = FallbackChannel
+    fields = ("channel", "position")
+    verbose_name = _("fallback channel")
+    verbose_name_plural = _("fallback channels")
+
+
+class ToolInline(ScopedStacked):
+    """Tools without a connector."""
+
+    model = AgentTool
+    form = ToolForm
+    verbose_name = _("tool")
+    verbose_name_plural = _("tools without a connector")
+    collapsible = True
+
+
+class DeclarationInline(ScopedTabular):
+    """The hooks in order; each has a page of its own."""
+
+    model = Declaration
+    fields = ("hook", "tool_filter", "when", "mode", "enabled", "position")
+    readonly_fields = ("hook", "tool_filter", "when", "mode", "enabled")
+    show_change_link = True
+    verbose_name = _("hook")
+    verbose_name_plural = _("declared hooks")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any) -> bool:
+        return False
+
+    @admin.display(description=_("hook"))
+    def hook(self, row: Declaration) -> str:
+        """Its name, or the event that its handler answers."""
+        return row.name or row.event
+
+
+@admin.register(Agent, site=site)
+class AgentAdmin(ScopedAdmin):
+    """The page edits the draft; what is published holds until somebody publishes again."""
+
+    form = AgentForm
+    kind = "agent"
+    section = "governance"
+    place = 10
+    icon = "robot_2"
+    deletable = False
+    list_display = ("slug", "name", "organization", "owner", "state", "published")
+    list_filter = (
+        ("organization", admin.RelatedOnlyFieldListFilter),
+        "enabled",
+        "halted",
+        "confirmation_mode",
+    )
+    search_fields = ("slug", "name", "owner__username")
+    list_select_related = ("organization", "owner")
+    fieldsets = (
+        (None, {"fields": ("organization", "slug", "name", "owner", "enabled", "protected")}),
+        (
+            _("Who is asked"),
+            {
+                "fields": (
+                    "confirmation_mode", "approval_policy", "require_confirmation_for_all", "unlisted_tools",
+                    "max_pending",
+                )
+            },
+        ),
+        (
+            _("More"),
+            {
+                "classes": ("collapse",),
+                "fields": ("may_delegate_to", "barrier", "revalidate_after_seconds", "max_stale_seconds"),
+            },
+        ),
+    )  # fmt: skip
+    inlines = (ApprovalChannelInline, FallbackChannelInline, DeclarationInline, ToolInline)
+    change_form_outer_before_template = "admin/hooks_app/agent/state.html"
+    actions_detail = ("publish", "registry", "add_hook", "halt", "resume", "rollback")
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        # A new agent is saved first: hooks and channels refer to it.
+        return self.inlines if obj is not None else ()
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        context = agent_pages.state(row) if row is not None and request.method == "GET" else {}
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), **context}
+        )
+        return answer
+
+    # Which buttons
+
+    def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """While the draft is another than what is published."""
+        return self._apt(request, object_id, publishing.is_dirty)
+
+    def has_halt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """While it runs."""
+        return self._apt(request, object_id, lambda row: not halting.is_halted(row))
+
+    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """While it is halted."""
+        return self._apt(request, object_id, lambda row: bool(row.halted))
+
+    def _apt(self, request: HttpRequest, object_id: str | None, is_apt: Any) -> bool:
+        if not self.has_operate_permission(request, object_id):
+            return False
+        row = self.get_object(request, object_id) if object_id else None
+        return row is None or bool(is_apt(row))
+
+    # What the list shows
+
+    @display(description=_("state"), label={"running": "success", "off": "info", "halted": "danger"})
+    def state(self, row: Agent) -> tuple[str, Any]:
+        """In one word."""
+        if halting.is_halted(row) or halting.is_halted(row.organization):
+            return "halted", _("halted")
+        return ("running", _("running")) if row.enabled else ("off", _("off"))
+
+    @display(description=_("registry"), label={"published": "success", "draft": "warning"})
+    def published(self, row: Agent) -> tuple[str, Any]:
+        """Whether the draft is what holds."""
+        return ("draft", _("draft differs")) if publishing.is_dirty(row) else ("published", _("published"))
+
+    # Buttons
+
+    @action(description=_("Publish"), permissions=["publish"], icon="publish", variant=ActionVariant.PRIMARY)
+    def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make the draft what holds."""
+        return agent_pages.publish(self, request, object_id)
+
+    @action(description=_("Registry"), permissions=["view_row"], icon="data_object")
+    def registry(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What runtimes are served, and what the draft would make of it."""
+        return agent_pages.registry_page(self, request, object_id)
+
+    @action(description=_("Add a hook"), permissions=["operate"], icon="add")
+    def add_hook(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Choose one from the catalogue."""
+        return agent_pages.choose_hook(self, request, object_id)
+
+    @action(description=_("Halt"), permissions=["halt"], icon="block", variant=ActionVariant.DANGER)
+    def halt(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The kill switch of this agent."""
+        return switches.halt(self, request, object_id)
+
+    @action(description=_("Resume"), permissions=["resume"], icon="play_arrow", variant=ActionVariant.PRIMARY)
+    def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take it back."""
+        return switches.resume(self, request, object_id)
+
+    @action(description=_("Roll back"), permissions=["operate"], icon="undo")
+    def rollback(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Publish an earlier revision again."""
+        return agent_pages.rollback(self, request, object_id)
+
+    def has_view_row_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """For pages that only show."""
+        row = self.get_object(request, object_id) if object_id else None
+        return self.has_view_permission(request, row) if object_id is None or row is not None else False

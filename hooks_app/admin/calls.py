@@ -1,0 +1,117 @@
+"""The call log, for reading."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import display
+
+from hooks_app.models import ConfirmationRequest, ConnectorCallLog
+from portal.admin import showing
+from portal.admin.scoping import RecordAdmin
+from portal.admin.site import site
+
+
+@admin.register(ConnectorCallLog, site=site)
+class CallAdmin(RecordAdmin):
+    """Every tool call, as its runtime reported it."""
+
+    kind = "call"
+    section = "records"
+    place = 20
+    icon = "receipt_long"
+    list_display = (
+        "started",
+        "tool_name",
+        "agent_slug",
+        "badge",
+        "blocked_by",
+        "user_text",
+        "took",
+        "organization",
+    )
+    list_filter = (
+        "status",
+        ("organization", admin.RelatedOnlyFieldListFilter),
+        ("agent", admin.RelatedOnlyFieldListFilter),
+        "surface",
+        "blocked_by",
+        "started_at",
+    )
+    search_fields = (
+        "tool_name",
+        "agent_slug",
+        "conversation_id",
+        "tool_call_id",
+        "user_id_text",
+        "reason",
+        "error",
+    )
+    list_select_related = ("organization",)
+    date_hierarchy = "started_at"
+    fieldsets = (
+        (
+            None,
+            {"fields": ("badge", "tool_name", "agent_slug", "organization", "arguments", "reason", "error")},
+        ),
+        (
+            _("Course"),
+            {"fields": ("started", "took", "blocked_by", "result_bytes", "confirmation", "steps", "effects")},
+        ),
+        (
+            _("Where"),
+            {"fields": ("user_text", "runtime", "surface", "session_id", "conversation_id", "tool_call_id")},
+        ),
+        (_("Digests"), {"fields": ("args_digest", "registry_digest")}),
+    )
+
+    def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
+        return [name for _title, options in self.fieldsets for name in options["fields"]]
+
+    @display(description=_("status"), ordering="status", label=showing.STATUS_COLOURS)
+    def badge(self, row: ConnectorCallLog) -> tuple[str, str]:
+        """In its colour."""
+        return row.status, row.get_status_display()
+
+    @admin.display(description=_("started at"), ordering="started_at")
+    def started(self, row: ConnectorCallLog) -> str:
+        """In the organization's zone."""
+        return showing.at(row.started_at, row.organization)
+
+    @admin.display(description=_("took"), ordering="duration_ms")
+    def took(self, row: ConnectorCallLog) -> str:
+        """How long, in milliseconds."""
+        return "–" if row.duration_ms is None else f"{row.duration_ms:.1f} ms"
+
+    @admin.display(description=_("user"))
+    def user_text(self, row: ConnectorCallLog) -> str:
+        """For whom."""
+        facts = row.user or {}
+        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+
+    @admin.display(description=_("arguments (redacted)"))
+    def arguments(self, row: ConnectorCallLog) -> SafeString:
+        """As the runtime sent them."""
+        return showing.pretty(row.args)
+
+    @admin.display(description=_("trace"))
+    def steps(self, row: ConnectorCallLog) -> SafeString:
+        """Which hooks ran, and what they said."""
+        return showing.pretty(row.trace)
+
+    @admin.display(description=_("side effects"))
+    def effects(self, row: ConnectorCallLog) -> SafeString:
+        """What hooks did beside."""
+        return showing.pretty(row.side_effects)
+
+    @admin.display(description=_("confirmation"))
+    def confirmation(self, row: ConnectorCallLog) -> Any:
+        """The request behind it, if it is one of this organization's."""
+        found = ConfirmationRequest.objects.filter(pk=row.confirmation_id, organization=row.organization_id)
+        if row.confirmation_id is None or not found.exists():
+            return str(row.confirmation_id or "–")
+        url = reverse("admin:hooks_app_confirmationrequest_change", args=[row.confirmation_id])
+        return format_html('<a href="{}">{}</a>', url, row.confirmation_id)

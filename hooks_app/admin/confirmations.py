@@ -1,0 +1,207 @@
+"""Confirmation requests, for reading: who decided, when, where, and what became of it."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import display
+
+from channels_app.models import Delivery
+from hooks_app import appearance, approval_cards
+from hooks_app.confirmations import rows
+from hooks_app.models import ConfirmationRequest, ConnectorCallLog, Decision, Stage
+from portal.admin import showing
+from portal.admin.scoping import RecordAdmin, ScopedTabular
+from portal.admin.site import site
+
+
+class StageInline(ScopedTabular):
+    """The steps of the approval."""
+
+    model = Stage
+    fields = ("number", "name", "scope", "quorum", "reject_quorum", "status", "opened_at", "ended_at")
+    readonly_fields = fields
+    verbose_name_plural = _("stages")
+
+
+class DecisionInline(ScopedTabular):
+    """Who decided, when and where."""
+
+    model = Decision
+    fields = ("who", "decision", "place", "reason", "at")
+    readonly_fields = fields
+    verbose_name_plural = _("decisions")
+
+    @admin.display(description=_("who"))
+    def who(self, row: Decision) -> str:
+        """The person, or the account that tapped."""
+        return approval_cards.name_of(row)
+
+    @admin.display(description=_("where"))
+    def place(self, row: Decision) -> str:
+        """The chat, or the portal itself."""
+        facts = row.identity_facts
+        if not facts:
+            return _t("inbox or API")
+        return f"{facts['channel']} · {facts['external_id']}"
+
+
+@admin.register(ConfirmationRequest, site=site)
+class ConfirmationRequestAdmin(RecordAdmin):
+    """The record of a request. Nothing is decided here: the inbox and the chat are for that."""
+
+    kind = "confirmation"
+    section = "records"
+    place = 10
+    icon = "approval"
+    list_display = (
+        "created",
+        "tool_name",
+        "agent",
+        "badge",
+        "initiator_name",
+        "outcome_badge",
+        "organization",
+    )
+    list_filter = (
+        "status",
+        ("organization", admin.RelatedOnlyFieldListFilter),
+        ("agent", admin.RelatedOnlyFieldListFilter),
+        "outcome",
+        "mode",
+        "created_at",
+    )
+    search_fields = ("tool_name", "conversation_id", "tool_call_id", "runtime", "agent__slug")
+    list_select_related = ("organization", "agent")
+    date_hierarchy = "created_at"
+    fieldsets = (
+        (
+            None,
+            {"fields": ("badge", "tool_name", "agent", "organization", "arguments", "approved_arguments")},
+        ),
+        (
+            _("Who asked"),
+            {"fields": ("initiator_name", "runtime", "conversation_id", "tool_call_id", "summary")},
+        ),
+        (_("Rules"), {"fields": ("mode", "hook", "policy_text", "revision")}),
+        (_("Course"), {"fields": ("created", "expires", "ended", "reason", "refused_by", "cards")}),
+        (
+            _("Execution"),
+            {
+                "fields": (
+                    "start_by_time",
+                    "consumed",
+                    "attempt",
+                    "outcome_badge",
+                    "outcome_detail",
+                    "outcome_time",
+                    "calls",
+                )
+            },
+        ),
+        (_("Digests"), {"fields": ("requested_digest", "args_digest", "registry_digest")}),
+    )
+    inlines = (DecisionInline, StageInline)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [name for _title, options in self.fieldsets for name in options["fields"]]
+
+    @display(description=_("status"), ordering="status", label=showing.STATUS_COLOURS)
+    def badge(self, row: ConfirmationRequest) -> tuple[str, Any]:
+        """As it reads now."""
+        status = appearance.status_now(row)
+        return status, dict(ConfirmationRequest.Status.choices)[status]
+
+    @display(description=_("outcome"), ordering="outcome", label=showing.STATUS_COLOURS)
+    def outcome_badge(self, row: ConfirmationRequest) -> tuple[str, Any] | None:
+        """What became of the call."""
+        return (row.outcome, row.get_outcome_display()) if row.outcome else None
+
+    @admin.display(description=_("asked for"))
+    def initiator_name(self, row: ConfirmationRequest) -> str:
+        """The person for whom the agent acts."""
+        facts = row.initiator or {}
+        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+
+    @admin.display(description=_("arguments (redacted)"))
+    def arguments(self, row: ConfirmationRequest) -> SafeString:
+        """What was asked."""
+        return showing.pretty(appearance.redacted(row, row.args))
+
+    @admin.display(description=_("approved arguments"))
+    def approved_arguments(self, row: ConfirmationRequest) -> Any:
+        """What may run, where an approver changed it."""
+        return (
+            "–" if row.approved_args is None else showing.pretty(appearance.redacted(row, row.approved_args))
+        )
+
+    @admin.display(description=_("policy"))
+    def policy_text(self, row: ConfirmationRequest) -> SafeString:
+        """As it was when the request was made."""
+        return showing.pretty(row.policy)
+
+    @admin.display(description=_("registry"))
+    def revision(self, row: ConfirmationRequest) -> Any:
+        """Which rules the runtime held."""
+        found = row.agent.revisions.filter(digest=row.registry_digest).order_by("-number").first()
+        if found is None:
+            return "–"
+        url = reverse("admin:hooks_app_registryrevision_change", args=[found.pk])
+        return format_html('<a href="{}">{}</a>', url, _t("revision %(number)d") % {"number": found.number})
+
+    @admin.display(description=_("deliveries"))
+    def cards(self, row: ConfirmationRequest) -> Any:
+        """Where the cards went."""
+        found = Delivery.objects.filter(topic=rows.topic(row.pk)).select_related("channel")
+        return _links(
+            "admin:channels_app_delivery_change",
+            [(d.pk, f"{d.channel.slug}: {d.get_status_display()}") for d in found],
+        )
+
+    @admin.display(description=_("call log"))
+    def calls(self, row: ConfirmationRequest) -> Any:
+        """What the runtime reported of it."""
+        found = ConnectorCallLog.objects.filter(organization=row.organization, confirmation_id=row.pk)
+        return _links(
+            "admin:hooks_app_connectorcalllog_change", [(c.pk, c.get_status_display()) for c in found]
+        )
+
+    @admin.display(description=_("created at"), ordering="created_at")
+    def created(self, row: ConfirmationRequest) -> str:
+        """In the organization's zone."""
+        return showing.at(row.created_at, row.organization)
+
+    @admin.display(description=_("decide by"))
+    def expires(self, row: ConfirmationRequest) -> str:
+        """The deadline."""
+        return showing.at(row.expires_at, row.organization)
+
+    @admin.display(description=_("ended at"))
+    def ended(self, row: ConfirmationRequest) -> str:
+        """When it was settled."""
+        return showing.at(row.ended_at, row.organization)
+
+    @admin.display(description=_("start by"))
+    def start_by_time(self, row: ConfirmationRequest) -> str:
+        """Until when the approval can be used."""
+        return showing.at(row.start_by, row.organization)
+
+    @admin.display(description=_("consumed at"))
+    def consumed(self, row: ConfirmationRequest) -> str:
+        """When the runtime used it."""
+        return showing.at(row.consumed_at, row.organization)
+
+    @admin.display(description=_("outcome at"))
+    def outcome_time(self, row: ConfirmationRequest) -> str:
+        """When the runtime reported."""
+        return showing.at(row.outcome_at, row.organization)
+
+
+def _links(name: str, found: list[tuple[Any, str]]) -> Any:
+    links = [(reverse(name, args=[pk]), text) for pk, text in found]
+    return format_html_join(", ", '<a href="{}">{}</a>', links) or "–"

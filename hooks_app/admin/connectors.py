@@ -1,0 +1,56 @@
+"""Connectors and their actions; a change holds at once, for every agent."""
+
+from django import forms
+from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from hooks_app.admin.fields import JSONText, PolicyChoice, Texts
+from hooks_app.models import Action, Connector
+from portal.admin.scoping import ScopedAdmin, ScopedStacked
+from portal.admin.site import site
+
+
+class ToolForm(forms.ModelForm):  # type: ignore[type-arg]
+    """What the gate must know of a tool."""
+
+    policy = PolicyChoice()
+    redact = Texts(label=_("redacted arguments"), help_text=_("Paths such as card_number, one per line."))
+    schema = JSONText(label=_("schema"), required=False)
+
+    class Meta:
+        fields = (
+            "name", "description", "writes", "requires_confirmation", "policy", "redact", "schema", "position",
+        )  # fmt: skip
+
+
+class ActionInline(ScopedStacked):
+    """The connector's actions."""
+
+    model = Action
+    form = ToolForm
+    verbose_name = _("action")
+    verbose_name_plural = _("actions")
+    collapsible = True
+
+
+@admin.register(Connector, site=site)
+class ConnectorAdmin(ScopedAdmin):
+    """Systems that tools act on."""
+
+    kind = "connector"
+    section = "governance"
+    place = 30
+    icon = "cable"
+    outdates = True
+    list_display = ("slug", "organization", "size")
+    list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
+    search_fields = ("slug", "actions__name")
+    list_select_related = ("organization",)
+    inlines = (ActionInline,)
+
+    @admin.display(description=_("actions"))
+    def size(self, row: Connector) -> str:
+        """How many it has."""
+        count = row.actions.count()
+        return ngettext("%(count)d action", "%(count)d actions", count) % {"count": count}

@@ -1,0 +1,178 @@
+"""One declared hook: an entry of the catalogue with its typed parameters, or a handler of the agent's own."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy as _
+from hookgate.catalogue import CATALOGUE, GATE
+from hookgate.events import HookEvent
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+
+from hooks_app.admin import drafts, params
+from hooks_app.admin.fields import JSONText
+from hooks_app.models import Agent, Declaration
+from portal.admin import reach
+from portal.admin.forms import ScopedForm
+from portal.admin.scoping import ScopedAdmin
+from portal.admin.site import site
+from portal.lib.problems import FieldError, Problem
+
+_COMMON = ("tool_filter", "when", "priority", "on_error", "timeout_seconds", "enabled", "mode", "position")
+# What the hooks that are attached to every agent let nobody set.
+_OF_ATTACHED = ("position",)
+_OF_GATE = ("tool_filter", "when", "position")
+
+
+class DeclarationForm(ScopedForm):
+    """What every declaration has. Texts that are left empty are not declared."""
+
+    when = forms.CharField(
+        label=_("when"),
+        required=False,
+        empty_value=None,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "class": "hookgate-code", "spellcheck": "false"}),
+        help_text=_("A condition in CEL, such as args.amount >= 50000. Empty: always."),
+    )
+
+    class Meta:
+        model = Declaration
+        fields = _COMMON
+        labels = {"tool_filter": _("tool filter"), "timeout_seconds": _("timeout (seconds)")}
+        help_texts = {
+            "tool_filter": _("A glob of tool names, such as oa__*. Empty: every tool."),
+            "priority": _("0 to 899, lower runs first. Empty: the hook's own."),
+            "on_error": _("What an error, a timeout or a wrong result means. Empty: the hook's own."),
+            "mode": _("“observe” runs it and traces its verdict, but changes nothing."),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        """Errors of ``params.KEY`` and of the handler belong to their inputs."""
+        if self.problem is not None:
+            moved = [FieldError(self._field_of(e.path), e.code, e.message) for e in self.problem.errors]
+            self.problem = Problem(self.problem.status, self.problem.code, self.problem.detail, errors=moved)
+        return super().clean()
+
+    def _field_of(self, path: str) -> str:
+        if path.startswith("params."):
+            return params.PREFIX + path.removeprefix("params.").partition("[")[0]
+        return path if path in self.fields else "handler" if "handler" in self.fields else path
+
+
+class HandlerForm(DeclarationForm):
+    """A handler in the shape of hooks.json."""
+
+    event = forms.ChoiceField(
+        label=_("event"),
+        choices=[(event.value, event.value) for event in HookEvent],
+        widget=UnfoldAdminSelectWidget,
+    )
+    handler = JSONText(label=_("handler"), initial={"type": "python", "target": "package.module:callable"})
+
+    class Meta(DeclarationForm.Meta):
+        fields = ("event", "group_index", "matcher", "handler", *_COMMON)
+        help_texts = {
+            **DeclarationForm.Meta.help_texts,
+            "matcher": _("Empty or * matches every tool; else names joined by |, or a regular expression."),
+            "group_index": _("Handlers of one event with the same number share a group."),
+        }
+
+
+@admin.register(Declaration, site=site)
+class DeclarationAdmin(ScopedAdmin):
+    """Reached from its agent's page. A change is part of the agent's draft."""
+
+    kind = "hook"
+    organization_path = "agent__organization"
+    place = 15
+    icon = "phishing"
+    section = "governance"
+    list_display = ("title", "agent", "tool_filter", "mode", "enabled", "position")
+    list_filter = (("agent", admin.RelatedOnlyFieldListFilter), "source", "enabled", "mode")
+    search_fields = ("name", "event", "tool_filter", "agent__slug")
+    list_select_related = ("agent__organization",)
+    ordering = ("agent__slug", "position")
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Only for an agent, and only a hook that there is."""
+        agent, hook = _agent(request), request.GET.get("hook")
+        if agent is None:
+            return redirect("admin:hooks_app_agent_changelist")
+        if hook is not None and hook not in CATALOGUE:
+            return redirect("admin:hooks_app_agent_add_hook", agent.pk)
+        answer: HttpResponse = super().add_view(request, form_url, extra_context)
+        return answer
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        name = _hook(request, obj)
+        kwargs["form"] = params.form_class(DeclarationForm, CATALOGUE[name], obj) if name else HandlerForm
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        name = _hook(request, obj)
+        if not name:
+            return [
+                (_("Handler"), {"fields": ("event", "matcher", "handler", "group_index")}),
+                (_("When and how it runs"), {"fields": _COMMON}),
+            ]
+        entry = CATALOGUE[name]
+        sections = [(_("Parameters"), {"fields": params.names(entry), "description": entry.summary})]
+        rest = (
+            _OF_GATE
+            if GATE in (entry.name, entry.spelling_of)
+            else _OF_ATTACHED
+            if entry.attached
+            else _COMMON
+        )
+        return [
+            section
+            for section in (*sections, (_("When and how it runs"), {"fields": rest}))
+            if section[1]["fields"]
+        ]
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if not change:
+            obj.agent = _agent(request)
+            obj.name = _hook(request, None) or ""
+            obj.source = Declaration.Source.CLASS_HOOKS if obj.name else Declaration.Source.EVENTS
+        if obj.name:
+            obj.params = params.collect(form, CATALOGUE[obj.name])
+        for name in ("tool_filter", "on_error"):
+            setattr(obj, name, getattr(obj, name) or None)
+        obj.save()
+        drafts.refuse_faulty(obj)
+
+    def name_of(self, obj: Any) -> str:
+        return f"{obj.agent.organization.slug}/{obj.agent.slug}/{obj}"
+
+    def response_post_save_add(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return redirect("admin:hooks_app_agent_change", obj.agent_id)
+
+    def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return redirect("admin:hooks_app_agent_change", obj.agent_id)
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: str) -> HttpResponse:
+        return redirect("admin:hooks_app_agent_changelist")
+
+    @admin.display(description=_("hook"))
+    def title(self, row: Declaration) -> str:
+        """Its name, or the event that its handler answers."""
+        return str(row)
+
+
+def _agent(request: HttpRequest) -> Agent | None:
+    """The agent that a new hook is for, if the person may change it."""
+    try:
+        row = Agent.objects.select_related("organization").filter(pk=request.GET.get("agent") or None).first()
+    except (ValueError, forms.ValidationError):
+        return None
+    found = reach.of(request)
+    may = row is not None and (found.everything or row.organization_id in found.writable)
+    return row if may else None
+
+
+def _hook(request: HttpRequest, declaration: Declaration | None) -> str | None:
+    name = declaration.name if declaration is not None else request.GET.get("hook")
+    return name if name in CATALOGUE else None

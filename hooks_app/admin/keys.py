@@ -1,0 +1,141 @@
+"""Runtime keys: issued, shown once, revoked."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from hooks_app import keys
+from hooks_app.models import RuntimeKey
+from hooks_app.models.keys import KEY_SCOPES, default_scopes
+from portal.admin import changes, operations
+from portal.admin.forms import ScopedForm
+from portal.admin.operations import Operation
+from portal.admin.scoping import ScopedAdmin
+from portal.admin.site import site
+from portal.lib import clock
+from portal.models import User
+
+
+class KeyForm(ScopedForm):
+    """Whose key, and what for."""
+
+    scopes = forms.MultipleChoiceField(
+        label=_("scopes"),
+        choices=[(scope, scope) for scope in KEY_SCOPES],
+        initial=default_scopes,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("“eval” takes the hooks away: give it to test runs alone."),
+    )
+
+    class Meta:
+        model = RuntimeKey
+        fields = ("organization", "agent", "label", "scopes", "expires_at")
+        help_texts = {"agent": _("Empty: every agent of the organization.")}
+
+
+@admin.register(RuntimeKey, site=site)
+class RuntimeKeyAdmin(ScopedAdmin):
+    """A key that a person makes dies with that person's account."""
+
+    form = KeyForm
+    kind = "runtime_key"
+    section = "governance"
+    place = 40
+    icon = "key"
+    changeable = False
+    deletable = False
+    list_display = (
+        "name",
+        "organization",
+        "agent",
+        "scopes",
+        "state",
+        "created_by",
+        "last_used_at",
+        "expires_at",
+    )
+    list_filter = (
+        ("organization", admin.RelatedOnlyFieldListFilter),
+        ("agent", admin.RelatedOnlyFieldListFilter),
+        "created_at",
+    )
+    search_fields = ("label", "agent__slug", "organization__slug")
+    list_select_related = ("organization", "agent", "created_by")
+    actions_detail = ("revoke",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None:
+            return ("organization", "agent", "label", "scopes", "expires_at")
+        return (
+            "organization", "agent", "label", "scopes", "state", "created_by", "created_at", "expires_at",
+            "last_used_at", "revoked_at",
+        )  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return () if obj is None else self.get_fields(request, obj)
+
+    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """Once is enough."""
+        row = self.get_object(request, object_id) if object_id else None
+        return self.has_operate_permission(request, object_id) and (row is None or row.revoked_at is None)
+
+    @admin.display(description=_("label"))
+    def name(self, row: RuntimeKey) -> str:
+        """Its label, or what it is for."""
+        return row.label or (row.agent.slug if row.agent else row.organization.slug)
+
+    @display(description=_("state"), label={"valid": "success", "expired": "info", "revoked": "danger"})
+    def state(self, row: RuntimeKey) -> tuple[str, Any]:
+        """In one word."""
+        if row.revoked_at is not None:
+            return "revoked", _("revoked")
+        if row.expires_at is not None and row.expires_at <= clock.now():
+            return "expired", _("expired")
+        return "valid", _("valid")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        assert isinstance(request.user, User)
+        made, plain = keys.issue(
+            organization=form.cleaned_data["organization"],
+            agent=form.cleaned_data["agent"],
+            scopes=form.cleaned_data["scopes"],
+            expires_at=form.cleaned_data["expires_at"],
+            label=form.cleaned_data["label"],
+            created_by=request.user,
+            actor=changes.actor(request),
+        )
+        obj.__dict__.update(made.__dict__)
+        messages.warning(
+            request, _t("Copy the key now, it is never shown again: %(plain)s") % {"plain": plain}
+        )
+
+    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
+        """Recorded by :mod:`hooks_app.keys`."""
+
+    @action(description=_("Revoke"), permissions=["revoke"], icon="block", variant=ActionVariant.DANGER)
+    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make it worthless."""
+
+        def perform(row: RuntimeKey, data: dict[str, Any]) -> str:
+            keys.revoke(row, actor=changes.actor(request))
+            return _t("The key is worthless from now on.")
+
+        return operations.run(
+            self,
+            request,
+            object_id,
+            Operation(
+                title=_("Revoke the key"),
+                text=_("Runtimes that use it stop at once. This can't be undone."),
+                button=_("Revoke"),
+                danger=True,
+                perform=perform,
+            ),
+        )

@@ -1,0 +1,83 @@
+"""Approval policies; a change holds for requests that are made afterwards."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
+
+from hooks_app import registry_inputs
+from hooks_app.admin.fields import JSONText
+from hooks_app.models import ApprovalPolicy
+from hooks_app.models.policies import Scope
+from portal.admin.forms import ScopedForm
+from portal.admin.scoping import ScopedAdmin
+from portal.admin.site import site
+
+_LATER = _(
+    "This release stores these and can't carry them out: a policy that sets one makes registries unbuildable."
+)
+
+
+class PolicyForm(ScopedForm):
+    """A policy whose parts agree."""
+
+    stages = JSONText(label=_("stages"), required=False)
+    grants = JSONText(label=_("grants"), required=False)
+    escalate_to = JSONText(label=_("escalate to"), required=False)
+
+    class Meta:
+        model = ApprovalPolicy
+        fields = "__all__"  # the screen names its fields
+
+    def clean(self) -> dict[str, Any]:
+        """A group goes with the scope “group” and with no other."""
+        cleaned = super().clean()
+        wants_group = cleaned.get("scope") == Scope.GROUP
+        if wants_group and not cleaned.get("group") and "group" not in self.errors:
+            self.add_error("group", _("Name the group whose members decide."))
+        if not wants_group and cleaned.get("group"):
+            self.add_error("group", _("Only the scope “a group” takes one; leave it empty."))
+        for name, empty in (("stages", []), ("grants", {})):
+            if cleaned.get(name) is None and name in cleaned:
+                cleaned[name] = empty
+        return cleaned
+
+
+@admin.register(ApprovalPolicy, site=site)
+class ApprovalPolicyAdmin(ScopedAdmin):
+    """Who may decide, how many must, how long they have."""
+
+    form = PolicyForm
+    kind = "approval_policy"
+    section = "governance"
+    place = 20
+    icon = "gavel"
+    outdates = True
+    list_display = ("slug", "organization", "scope", "group", "quorum", "timeout_seconds", "ready")
+    list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "scope")
+    search_fields = ("slug", "group__slug")
+    list_select_related = ("organization", "group")
+    fieldsets = (
+        (None, {"fields": ("organization", "slug", "position")}),
+        (
+            _("Who decides"),
+            {"fields": ("scope", "group", "quorum", "reject_quorum", "forbid_self_approval", "require_reject_reason")},
+        ),
+        (_("How long"), {"fields": ("timeout_seconds", "start_by_seconds")}),
+        (
+            _("For later releases"),
+            {
+                "classes": ("collapse",),
+                "description": _LATER,
+                "fields": (
+                    "when", "allow_edit_args", "remind_after_seconds", "escalate_after_seconds", "escalate_to",
+                    "stages", "grants", "sticky_denial_seconds",
+                ),
+            },
+        ),
+    )  # fmt: skip
+
+    @admin.display(description=_("can be carried out"), boolean=True)
+    def ready(self, row: ApprovalPolicy) -> bool:
+        """Whether it asks for nothing that this release lacks."""
+        return not registry_inputs.unavailable(row)

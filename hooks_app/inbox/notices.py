@@ -1,0 +1,84 @@
+"""What the inbox tells a person: why a decision was refused, and what became of one that counted."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from channels_app import deliveries
+from hooks_app import appearance, eligibility
+from hooks_app.approval_cards import at, name_of
+from hooks_app.confirmations import rows
+from hooks_app.models import ConfirmationRequest
+from hooks_app.models.policies import Scope
+from portal.lib.problems import Problem
+
+_ONLY: dict[str, Promise] = {
+    Scope.INITIATOR: gettext_lazy("Only the person for whom the agent acts may decide this request."),
+    Scope.AGENT_OWNER: gettext_lazy("Only the agent's owner may decide this request."),
+    Scope.ORG_MEMBERS: gettext_lazy("Only active members of the organization may decide this request."),
+    Scope.APPROVERS: gettext_lazy("Only approvers and admins of the organization may decide this request."),
+    Scope.GROUP: gettext_lazy("Only members of the policy's group may decide this request."),
+    Scope.CHANNEL_MEMBERS: gettext_lazy(
+        "Only members of the chat may decide this request, by tapping the card."
+    ),
+}
+_PLAIN: dict[str, Promise] = {
+    "self_approval": gettext_lazy(
+        "The agent acts for you here, and this policy lets nobody approve their own request."
+    ),
+    "already_voted": gettext_lazy("You have decided differently before; a decision can't be taken back."),
+    "reason_required": gettext_lazy("This policy wants a reason for a rejection. Say why, in a few words."),
+    "expired": gettext_lazy("The deadline has passed; nobody's decision counts any more."),
+}
+_ENDED: dict[str, Promise] = {
+    "approved": gettext_lazy("Approved"),
+    "rejected": gettext_lazy("Rejected"),
+    "expired": gettext_lazy("Expired: nobody decided in time"),
+    "cancelled": gettext_lazy("Cancelled by the agent"),
+    "undeliverable": gettext_lazy("Not delivered"),
+}
+
+
+def refusal(request: ConfirmationRequest, problem: Problem) -> str:
+    """Why the decision was refused, and what the person can do instead."""
+    if problem.code == "channel_only":
+        return _channel_only(request)
+    if problem.code == "not_an_approver":
+        return str(_ONLY[eligibility.current_stage(request).scope])
+    if problem.code == "already_decided":
+        return _already_decided(request)
+    return str(_PLAIN.get(problem.code, problem.detail))
+
+
+def _channel_only(request: ConfirmationRequest) -> str:
+    named = ", ".join(sorted({row["channel"] for row in deliveries.represent(rows.topic(request.pk))}))
+    if not named:
+        return _("This request is decided only in the chat, by a tap on its card.")
+    return _("This request is decided only in the chat: tap its card in %(channels)s.") % {"channels": named}
+
+
+def _already_decided(request: ConfirmationRequest) -> str:
+    status = str(_ENDED.get(appearance.status_now(request), request.status))
+    names = ", ".join(name_of(vote) for vote in request.decisions.all())
+    ended = at(request, request.ended_at or request.expires_at)
+    if not names:
+        return _("The request has ended already: %(status)s, %(when)s.") % {"status": status, "when": ended}
+    values = {"status": status, "who": names, "when": ended}
+    return _("Others were faster. %(status)s by %(who)s, %(when)s.") % values
+
+
+def counted(request: ConfirmationRequest, decision: str) -> str:
+    """What the decision that was just made means."""
+    status = appearance.status_now(request)
+    if status == "approved":
+        return _("Approved. The agent may now run this call once.")
+    if status == "rejected":
+        return _("Rejected. The call does not run.")
+    stage = eligibility.current_stage(request)
+    votes = stage.decisions.filter(decision=decision).count()
+    needed = (stage.quorum if decision == "approve" else stage.reject_quorum) - votes
+    return ngettext(
+        "Your decision counts; %(needed)d more like it is needed.",
+        "Your decision counts; %(needed)d more like it are needed.",
+        needed,
+    ) % {"needed": needed}

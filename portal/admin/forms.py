@@ -1,0 +1,97 @@
+"""Forms that keep to one organization, and that show at its field what a writer refused."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import PaginationInlineFormSet
+
+from portal.lib.problems import FieldError, Problem
+from portal.models import Organization, User
+
+_ELSEWHERE = _("This belongs to another organization; choose one of the same.")
+
+
+def show_problem(form: forms.BaseForm, problem: Problem) -> None:
+    """Put each error of ``problem`` at the field that its path ends in, else above the form."""
+    for error in problem.errors or (FieldError("", problem.code, problem.detail),):
+        named = [part for part in (error.path, error.path.rpartition(".")[2]) if part in form.fields]
+        text = error.message if named or not error.path else f"{error.path}: {error.message}"
+        form.add_error(named[0] if named else None, text)
+
+
+class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A row of one organization: what it refers to lies in the same one."""
+
+    # What a writer refused when this form was saved before; the page is then drawn again with it.
+    problem: Problem | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        organization = self._organization()
+        if organization is not None:
+            for field in self.fields.values():
+                if isinstance(field, forms.ModelChoiceField):
+                    field.queryset = within(field.queryset, organization)
+
+    def _organization(self) -> Organization | None:
+        """The organization of a row that exists; it never changes."""
+        if self.instance._state.adding:
+            return None
+        found = getattr(self.instance, "organization", None)
+        return found if isinstance(found, Organization) else None
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse what lies elsewhere, and show what was refused before."""
+        cleaned = super().clean() or self.cleaned_data
+        organization = cleaned.get("organization") or self._organization()
+        for name, value in cleaned.items():
+            if organization is not None and not belongs(value, organization):
+                self.add_error(name, _ELSEWHERE)
+        if self.problem is not None:
+            show_problem(self, self.problem)
+        return dict(cleaned)
+
+
+class ScopedFormSet(PaginationInlineFormSet):
+    """Rows of a parent: what they refer to lies in the parent's organization."""
+
+    def _owner(self) -> Organization | None:
+        # Unset while the parent itself is being added.
+        found = getattr(self.instance, "organization", None) if self.instance.organization_id else None
+        return found if isinstance(found, Organization) else None
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        super().add_fields(form, index)
+        organization = self._owner()
+        for field in form.fields.values() if organization is not None else ():
+            if type(field) is forms.ModelChoiceField:
+                field.queryset = within(field.queryset, organization)
+
+    def clean(self) -> None:
+        super().clean()
+        organization = self._owner()
+        for form in self.forms if organization is not None else ():
+            for name, value in getattr(form, "cleaned_data", {}).items():
+                if name in form.fields and value is not self.instance and not belongs(value, organization):
+                    form.add_error(name, _ELSEWHERE)
+
+
+def within(queryset: Any, organization: Organization) -> Any:
+    """Those rows of ``queryset`` that ``organization`` may refer to."""
+    model = queryset.model
+    if model is Organization:
+        return queryset.filter(pk=organization.pk)
+    if model is User:
+        return queryset.filter(memberships__organization=organization)
+    if any(field.name == "organization" for field in model._meta.get_fields()):
+        return queryset.filter(organization=organization)
+    return queryset
+
+
+def belongs(value: Any, organization: Organization) -> bool:
+    """Whether a form's value is no row, or one that ``organization`` may refer to."""
+    if isinstance(value, User):
+        return value.memberships.filter(organization=organization).exists()
+    owner = getattr(value, "organization_id", None)
+    return owner is None or owner == organization.pk

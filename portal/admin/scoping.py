@@ -1,0 +1,256 @@
+"""Admin classes whose rows, choices and permissions end where the person's organizations end."""
+
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import ForeignKey, Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from unfold.admin import ModelAdmin, StackedInline, TabularInline
+
+from portal.admin import changes, reach
+from portal.admin.forms import ScopedForm, ScopedFormSet
+from portal.lib.problems import Problem
+from portal.models import Organization, User
+
+FIXED = ("organization", "slug")
+
+
+class ScopedAdmin(ModelAdmin):
+    """Rows of organizations: admins change them, auditors look, nobody else sees them.
+
+    ``organization_path`` leads from a row to its organization. ``kind`` is the audit trail's word for a row.
+    ``outdates``: registries are built from these rows, so a change makes them out of date. ``place`` is the order in
+    the sidebar's ``section``.
+    """
+
+    form = ScopedForm
+    organization_path = "organization"
+    kind = ""
+    section = ""
+    place = 0
+    icon = "label"
+    outdates = False
+    creatable = True
+    changeable = True
+    deletable = True
+    list_per_page = 50
+    show_full_result_count = False
+    warn_unsaved_form = True
+    list_filter_submit = False
+
+    # Who may
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return self._reaches(request, obj, reach.of(request).readable)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        found = reach.of(request)
+        return self.creatable and (bool(found.writable) or found.everything)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return self.changeable and self._reaches(request, obj, reach.of(request).writable)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return self.deletable and self._reaches(request, obj, reach.of(request).writable)
+
+    def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """For buttons on a row's page: whether the person may change what hangs on the row."""
+        if object_id is None:
+            return bool(reach.of(request).writable)
+        row = self.get_object(request, object_id)
+        return row is not None and self._reaches(request, row, reach.of(request).writable)
+
+    def _reaches(self, request: HttpRequest, obj: Model | None, ids: frozenset[UUID]) -> bool:
+        if reach.of(request).everything:
+            return True
+        if obj is None:
+            return bool(ids)
+        organization = self.organization_of(obj)
+        return organization is not None and organization.pk in ids
+
+    def organization_of(self, obj: Any) -> Organization | None:
+        """The organization that a row belongs to."""
+        for part in self.organization_path.split("__"):
+            obj = getattr(obj, part, None) if obj is not None and part != "pk" else obj
+        return obj if isinstance(obj, Organization) else None
+
+    # Which rows and choices
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        found = reach.of(request)
+        return rows if found.everything else rows.filter(**{f"{self.organization_path}__in": found.readable})
+
+    def formfield_for_foreignkey(
+        self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        kwargs["queryset"] = choices(request, db_field.remote_field.model)
+        field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if field is not None and db_field.name == "organization" and len(reach.of(request).writable) == 1:
+            field.initial = next(iter(reach.of(request).writable))
+        return field
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fixed = tuple(super().get_readonly_fields(request, obj))
+        # Where a row belongs and what others call it by never change.
+        return (
+            fixed
+            if obj is None
+            else (*fixed, *(name for name in FIXED if name not in fixed and hasattr(obj, name)))
+        )
+
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        form.problem = getattr(request, "_portal_problem", None)
+        return form
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        # Rows go one by one, each through its writer.
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    # Writing
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """A refusal of a writer undoes everything and is shown in the form."""
+        try:
+            return self._changeform(request, object_id, form_url, extra_context)
+        except Problem as problem:
+            request._portal_problem = problem  # type: ignore[attr-defined]
+            return self._changeform(request, object_id, form_url, extra_context)
+
+    def _changeform(self, request: HttpRequest, *args: Any) -> HttpResponse:
+        answer: HttpResponse = super().changeform_view(request, *args)
+        return answer
+
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
+    ) -> Any:
+        data = {} if add else changes.of_form(form)
+        for formset in formsets or ():
+            inline = changes.of_formset(formset)
+            if inline:
+                data[str(formset.prefix)] = inline
+        return data
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        self.wrote(request, obj, "created", message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        if message:
+            self.wrote(request, obj, "changed", message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+        """Recorded by :meth:`delete_model`."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.wrote(request, obj, "deleted", {})
+        obj.delete()
+
+    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
+        """Record a change of a row, and what follows from it."""
+        organization = self.organization_of(obj)
+        changes.record(
+            request,
+            organization=organization,
+            kind=self.kind,
+            verb=verb,
+            row=obj,
+            name=self.name_of(obj),
+            data=data,
+        )
+        if self.outdates and organization is not None:
+            changes.outdate(organization)
+
+    def name_of(self, obj: Any) -> str:
+        """What the audit trail calls a row."""
+        organization = self.organization_of(obj)
+        return f"{organization.slug}/{obj}" if organization is not None else str(obj)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The audit trail is the history."""
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            raise PermissionDenied
+        query = urlencode({"object_kind": self.kind, "object_id": str(row.pk)})
+        return HttpResponseRedirect(f"{reverse('admin:portal_auditevent_changelist')}?{query}")
+
+
+class RecordAdmin(ScopedAdmin):
+    """Rows that nobody edits: they say what happened."""
+
+    creatable = False
+    changeable = False
+    deletable = False
+
+
+class _ScopedInline:
+    """What an inline may do is what its parent's page may."""
+
+    formset = ScopedFormSet
+    extra = 0
+
+    def _parent(self) -> Any:
+        site: Any = self.admin_site  # type: ignore[attr-defined]
+        return site._registry[self.parent_model]  # type: ignore[attr-defined]
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self._parent().has_view_permission(request, obj))
+
+    def has_add_permission(self, request: HttpRequest, obj: Any) -> bool:
+        return bool(self._changes(request, obj))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self._changes(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self._changes(request, obj))
+
+    def _changes(self, request: HttpRequest, obj: Any) -> Any:
+        parent = self._parent()
+        return (
+            parent.has_add_permission(request) if obj is None else parent.has_change_permission(request, obj)
+        )
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs["queryset"] = choices(request, db_field.remote_field.model)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
+
+
+class ScopedTabular(_ScopedInline, TabularInline):
+    """Rows of a parent, as a table."""
+
+
+class ScopedStacked(_ScopedInline, StackedInline):
+    """Rows of a parent, one below the other."""
+
+
+def choices(request: HttpRequest, model: Any) -> QuerySet[Any]:
+    """The rows of ``model`` that the person may refer to in a form: those of organizations that they may change."""
+    found = reach.of(request)
+    rows: QuerySet[Any] = model._default_manager.all()
+    if found.everything:
+        return rows
+    if model is Organization:
+        return rows.filter(pk__in=found.writable)
+    if model is User:
+        members = User.objects.filter(memberships__organization__in=found.writable)
+        return rows.filter(pk__in=members.values("pk"))
+    return rows.filter(organization__in=found.writable)

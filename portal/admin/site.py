@@ -1,0 +1,85 @@
+"""The admin site: for admins and auditors of some organization, whatever Django's own permissions say."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext_lazy as _
+from unfold.sites import UnfoldAdminSite
+
+from portal.admin import reach
+
+# The groups of the sidebar, in order; each screen names its own.
+SECTIONS = {
+    "governance": _("Governance"),
+    "channels": _("Channels"),
+    "organization": _("Organization"),
+    "records": _("Records"),
+}
+
+
+class PortalAdminSite(UnfoldAdminSite):
+    """Nobody is given model permissions here: roles in organizations are all there is."""
+
+    index_title = _("Overview")
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Admins and auditors of at least one organization, and superusers."""
+        found = reach.of(request)
+        return bool(found.readable) or found.everything
+
+    @method_decorator(login_not_required)
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Everybody signs in at one place; somebody without the role is told so."""
+        if request.user.is_authenticated and not self.has_permission(request):
+            raise PermissionDenied
+        target = request.GET.get("next", reverse("admin:index"))
+        return redirect_to_login(target)
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Signing out is the portal's own."""
+        from django.contrib.auth.views import LogoutView
+
+        return LogoutView.as_view()(request)
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """So is the page for one's own password."""
+        return redirect("password_change")
+
+    def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
+        """The screens under the sections that they name, those left out that the person may not see."""
+        groups = [
+            {"title": title, "separator": True, "items": self._screens(request, section)}
+            for section, title in SECTIONS.items()
+        ]
+        return [group for group in groups if group["items"]]
+
+    def _screens(self, request: HttpRequest, section: str) -> list[dict[str, Any]]:
+        screens = [
+            screen
+            for screen in self._registry.values()
+            if getattr(screen, "section", None) == section and screen.has_module_permission(request)
+        ]
+        return [_entry(request, screen) for screen in sorted(screens, key=lambda screen: screen.place)]
+
+
+def _entry(request: HttpRequest, screen: Any) -> dict[str, Any]:
+    opts = screen.opts
+    link = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    return {
+        "title": opts.verbose_name_plural.capitalize(),
+        "icon": screen.icon,
+        "link": link,
+        "active": request.path.startswith(link),
+        "has_permission": True,
+    }
+
+
+site = PortalAdminSite(name="admin")
