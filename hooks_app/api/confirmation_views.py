@@ -74,7 +74,13 @@ class ConfirmationsView(Endpoint):
         """201 with a new request; 200 with the same one when this call was asked before."""
         body = self.body(requests.NewConfirmation)
         agent = lookups.agent(self.caller, body.agent)
-        made, is_new = confirmations.create(agent=agent, runtime=self.runtime_name(), request=_proposal(body))
+        made, is_new = confirmations.create(
+            agent=agent,
+            runtime=self.runtime_name(),
+            request=_proposal(body),
+            reach=lookups.confirmations_of(self.caller),
+            actor=self.runtime.actor,
+        )
         return Response(confirmations.represent(made), status=201 if is_new else 200)
 
 
@@ -180,7 +186,9 @@ class ConsumeView(Endpoint):
         """The same `attempt` again is 200 again until an outcome is reported; another one is 409."""
         found = lookups.confirmation(self.caller, id)
         body = self.body(requests.Consumption)
-        consumed = confirmations.consume(request=found, args_digest=body.args_digest, attempt=body.attempt)
+        consumed = confirmations.consume(
+            request=found, args_digest=body.args_digest, attempt=body.attempt, actor=self.runtime.actor
+        )
         return _resource(consumed)
 
 
@@ -201,7 +209,10 @@ class OutcomeView(Endpoint):
         """The same again is 200; `unknown` may become one of the others."""
         found = lookups.confirmation(self.caller, id)
         body = self.body(requests.Outcome)
-        return _resource(confirmations.report_outcome(request=found, status=body.status, detail=body.detail))
+        reported = confirmations.report_outcome(
+            request=found, status=body.status, detail=body.detail, actor=self.runtime.actor
+        )
+        return _resource(reported)
 
 
 class CancelView(Endpoint):

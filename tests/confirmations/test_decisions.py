@@ -76,6 +76,15 @@ def test_after_the_deadline_nobody_decides(world: World, time: Clock) -> None:
     assert Decision.objects.count() == 0
 
 
+def test_after_the_deadline_no_vote_is_counted_either(world: World, time: Clock) -> None:
+    world.set_policy(quorum=2)
+    row = world.approve(world.ask(), world.bob)
+    time.advance(seconds=120)
+    with refused(409, "expired"):
+        world.approve(row, world.carol)
+    assert (ConfirmationRequest.objects.get().votes, Decision.objects.count()) == (1, 1)
+
+
 def test_until_the_deadline_somebody_does(world: World, time: Clock) -> None:
     row = world.ask()
     time.advance(seconds=119)
