@@ -84,26 +84,25 @@ def count(request: ConfirmationRequest, stage: Stage) -> int:
     """How many people could approve now."""
     able = people(request, stage)
     if request.policy["forbid_self_approval"]:
-        able = able.exclude(pk__in=initiators(request))
+        able = able.exclude(pk__in=initiators(request).values("pk"))
     return able.count()
 
 
-def initiators(request: ConfirmationRequest) -> set[UUID]:
+def initiators(request: ConfirmationRequest) -> QuerySet[User]:
     """Every portal user who is the initiator: as matched at creation, by e-mail now, by runtime identity now.
 
     Wider than the match of creation on purpose: it only ever takes an approval away.
     """
     facts = request.initiator or {}
-    found = {request.initiator_user_id} if request.initiator_user_id else set()
+    same = Q(pk__in=[request.initiator_user_id])
     if facts.get("email"):
-        found |= set(User.objects.filter(email__iexact=facts["email"]).values_list("pk", flat=True))
+        same |= Q(email__iexact=facts["email"])
     if facts.get("id"):
-        found |= set(
-            Identity.objects.filter(
-                organization_id=request.organization_id, app__isnull=True, external_id=facts["id"]
-            ).values_list("user_id", flat=True)
+        bound = Identity.objects.filter(
+            organization=request.organization_id, app__isnull=True, external_id=facts["id"]
         )
-    return found
+        same |= Q(pk__in=bound.values("user_id"))
+    return User.objects.filter(same)
 
 
 def judge(request: ConfirmationRequest, stage: Stage, voter: Voter, decision: str) -> Problem | None:
@@ -166,7 +165,7 @@ def _is_initiator(request: ConfirmationRequest, voter: Voter) -> bool:
     facts = request.initiator or {}
     if voter.account and voter.account.external_id == facts.get("id"):
         return True
-    return voter.user is not None and voter.user.pk in initiators(request)
+    return voter.user is not None and initiators(request).filter(pk=voter.user.pk).exists()
 
 
 def _not_an_approver(scope: str) -> str:
@@ -194,7 +193,7 @@ def _with_substitutes(members: QuerySet[User], principals: Q, request: Confirmat
     """
     seats = members.filter(principals)
     if request.policy["forbid_self_approval"]:
-        seats = seats.exclude(pk__in=initiators(request))
+        seats = seats.exclude(pk__in=initiators(request).values("pk"))
     today = clock.now().astimezone(ZoneInfo(request.organization.time_zone)).date()
     substitutes = Absence.objects.filter(
         organization_id=request.organization_id,
