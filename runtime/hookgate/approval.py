@@ -123,7 +123,7 @@ class Approval:
         if self.id is None:
             return True
         try:
-            await self._portal.call("POST", f"confirmations/{self.id}/cancel", body={})
+            await self._persist("POST", f"confirmations/{self.id}/cancel", {})
         except (Unreachable, Refused) as error:
             log.info("request %s not cancelled: %s", self.id, error)
             return False

@@ -18,11 +18,12 @@ _MAX_NAME: Final = 200
 
 class Unreachable(Exception):
     """No usable answer: refused, reset, timed out, 5xx, 429, or something that isn't the portal's.
-    ``retry_after`` is in seconds where the portal named a time."""
+    ``retry_after`` is in seconds where the portal named a time; ``timed_out`` when it took too long."""
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.timed_out = timed_out
 
 
 class Refused(Exception):
@@ -104,7 +105,10 @@ class Portal:
                     method, path, json=body, params=params, headers=headers, timeout=limit
                 )
         except (httpx.HTTPError, httpx.StreamError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{type(error).__name__}{f': {error}' if str(error) else ''}") from None
+            raise Unreachable(
+                f"{type(error).__name__}{f': {error}' if str(error) else ''}",
+                timed_out=isinstance(error, httpx.TimeoutException | TimeoutError),
+            ) from None
         except RuntimeError:
             if client.is_closed:
                 raise Unreachable("the runtime is closed") from None
@@ -119,7 +123,7 @@ def _read(response: httpx.Response) -> Reply:
     if status == 304:
         return Reply(304, None, response.headers.get("etag"))
     if status >= 500 or status == 429:
-        raise Unreachable(f"the portal answered {status}", _retry_after(response))
+        raise Unreachable(f"the portal answered {status}: {_read_problem(response)}", _retry_after(response))
     if status >= 400:
         raise _read_problem(response)
     if status not in (200, 201, 202, 204):

@@ -72,6 +72,8 @@ class Runtime:
         return cls(*read_environment(), **options)
 
     async def __aenter__(self) -> Self:
+        if self.detaching or not self.closed:
+            raise RuntimeError("a runtime is entered once; make another one")
         self.closed = False
         self.call_log.start()
         return self

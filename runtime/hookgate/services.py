@@ -63,7 +63,14 @@ class SessionServices:
             "agent": self._slug, "hook": hook_id, "connector": connector,
             "user": self._session.user_id, "call": call_id,
         }  # fmt: skip
-        reply = await self._session.runtime.portal.call("POST", "limits/acquire", body=body)
+        portal = self._session.runtime.portal
+        try:
+            reply = await portal.call("POST", "limits/acquire", body=body)
+        except Unreachable as error:
+            if error.timed_out:
+                raise
+            # A kept connection may just have been closed; the same call counts once.
+            reply = await portal.call("POST", "limits/acquire", body=body)
         return _read_verdict(reply.body)
 
     async def send_notice(self, *, channel: str, text: str) -> None:

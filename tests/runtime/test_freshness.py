@@ -286,6 +286,8 @@ def test_nothing_runs_after_the_runtime_or_the_session_was_left() -> None:
                 assert (await read(open_session)).blocked_by == "session"
             with pytest.raises(RuntimeError, match="enter the runtime first"):
                 runtime.session("procurement")
+            with pytest.raises(RuntimeError, match="entered once"):
+                await runtime.__aenter__()
 
     asyncio.run(run())
 
