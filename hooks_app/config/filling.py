@@ -46,17 +46,22 @@ def _read_channel(values: Values, organization: str, channel: Object, path: str)
     row = Channel.objects.filter(organization__slug=organization, slug=channel["slug"], type=kind).first()
     stored = row.config if row is not None else {}
     config: dict[str, Any] = {}
+    unset_keys = []
     faults = []
     for key, value in written.items():
         try:
             config[key] = placeholders.fill(value)
         except placeholders.Unset as unset:
             config[key] = stored.get(key)
+            unset_keys.append(key)
             if config[key] in (None, ""):
                 faults.append(FieldError(f"{path}.config.{key}", "unset", unset.message))
     values.configs[organization, channel["slug"]] = config
     try:
         complete = channels.validate_config(kind, config) if not faults else {}
+        # A secret that the file doesn't hold is kept by the writer of channels, which sends it to no other address.
+        secret = {key: channels.KEEP for key in unset_keys if key in channels.secret_fields(kind)}
+        values.configs[organization, channel["slug"]] = {**config, **secret}
     except Problem as problem:
         faults = [FieldError(f"{path}.{error.path}", error.code, error.message) for error in problem.errors]
     values.errors += faults

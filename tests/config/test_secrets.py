@@ -159,3 +159,18 @@ def test_an_apps_secret_is_replaced_while_another_channel_joins_it(tmp_path: Pat
     assert documents.apply(tmp_path, documents.small(channels=rotated)).code == 0
     assert {_config("one")["app_secret"], _config("new")["app_secret"]} == {"rotated"}
     assert documents.apply(tmp_path, documents.small(channels=rotated)).last == "0 changes"
+
+
+def test_a_stored_secret_is_not_sent_to_another_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes the file but doesn't know the secret must not be able to choose where it goes."""
+    monkeypatch.setenv("APP_SECRET", "known")
+    channel = _channel(app_secret="${APP_SECRET}", encrypt_key="typed")
+    assert documents.apply(tmp_path, documents.small(channels=[channel])).code == 0
+    monkeypatch.delenv("APP_SECRET")
+    channel["config"]["base_url"] = "https://open.larksuite.com"
+    ended = documents.apply(tmp_path, documents.small(channels=[channel]))
+    assert ended.code == 1
+    assert [line.split(": ")[0] for line in ended.err] == ["organizations[0].channels[0].config.app_secret"]
+    assert _config()["base_url"] == "https://open.feishu.cn"
