@@ -72,6 +72,13 @@ def arguments(request: ConfirmationRequest) -> str:
     return visible(json.dumps(appearance.redacted(request, shown), ensure_ascii=False, indent=2))
 
 
+def excerpt(request: ConfirmationRequest, length: int) -> str:
+    """The beginning of the arguments, on one line of at most ``length`` characters."""
+    shown = request.args if request.approved_args is None else request.approved_args
+    text = line(json.dumps(appearance.redacted(request, shown), ensure_ascii=False))
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 def name_of(decision: Decision) -> str:
     """How people know whoever decided: the portal user, else the account that tapped."""
     if decision.user is not None:

@@ -21,7 +21,7 @@ class ChannelForm(ScopedForm):
     class Meta:
         model = Channel
         fields = ("organization", "slug", "enabled", "language")
-        labels = {"slug": _("slug"), "enabled": _("enabled"), "language": _("language of cards")}
+        labels = {"slug": _("Slug"), "enabled": _("Enabled"), "language": _("Language of cards")}
 
     def config(self) -> dict[str, Any]:
         """The settings as :func:`channels_app.channels.save` takes them: an empty secret keeps the stored one."""

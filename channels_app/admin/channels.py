@@ -6,6 +6,8 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
@@ -19,6 +21,7 @@ from channels_app.models import Channel
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
+from portal.admin.showing import Word
 from portal.admin.site import site
 from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem
@@ -31,6 +34,8 @@ class ChannelAdmin(ScopedAdmin):
     """Bots in chats. One that has history is switched off, not deleted."""
 
     kind = "channel"
+    title = _("Channels")
+    about = _("Bots in chats: where people are asked")
     section = "channels"
     place = 10
     icon = "forum"
@@ -106,9 +111,9 @@ class ChannelAdmin(ScopedAdmin):
         return dict(channels.types()).get(row.type, row.type)
 
     @admin.display(description=_("callback URL"))
-    def callback(self, row: Channel) -> str:
+    def callback(self, row: Channel) -> SafeString:
         """What the platform must call."""
-        return channels.callback_url(row)
+        return format_html('<code class="hookgate-copy">{}</code>', channels.callback_url(row))
 
     @admin.display(description=_("last error"))
     def trouble(self, row: Channel) -> str:
@@ -118,11 +123,11 @@ class ChannelAdmin(ScopedAdmin):
         return f"{row.last_error} ({showing.at(row.last_error_at, row.organization)})"
 
     @display(description=_("state"), label={"ok": "success", "off": "info", "error": "danger"})
-    def state(self, row: Channel) -> tuple[str, Any]:
+    def state(self, row: Channel) -> Word:
         """In one word."""
         if not row.enabled:
-            return "off", _("off")
-        return ("error", _("error")) if row.last_error else ("ok", _("ready"))
+            return Word("off", _("off"))
+        return Word("error", _("error")) if row.last_error else Word("ok", _("ready"))
 
     # Buttons
 

@@ -13,6 +13,7 @@ from channels_app.models import Delivery, DeliveryAttempt
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
 from portal.admin.scoping import RecordAdmin, ScopedTabular
+from portal.admin.showing import Word
 from portal.admin.site import site
 
 
@@ -20,9 +21,15 @@ class AttemptInline(ScopedTabular):
     """Every call to the platform."""
 
     model = DeliveryAttempt
-    fields = ("at", "kind", "version", "result", "code", "message", "duration_ms")
+    fields = ("time", "kind", "version", "result", "code", "message", "duration_ms")
     readonly_fields = fields
+    hide_title = True
     verbose_name_plural = _("attempts")
+
+    @admin.display(description=_("time"))
+    def time(self, row: DeliveryAttempt) -> str:
+        """In the organization's zone."""
+        return showing.at(row.at, row.delivery.organization)
 
 
 @admin.register(Delivery, site=site)
@@ -30,6 +37,8 @@ class DeliveryAdmin(RecordAdmin):
     """The outbox. The card's content and its buttons' reference stay where they are."""
 
     kind = "delivery"
+    title = _("Deliveries")
+    about = _("Cards on their way, and what became of them")
     section = "channels"
     place = 30
     icon = "outgoing_mail"
@@ -75,9 +84,9 @@ class DeliveryAdmin(RecordAdmin):
         ordering="status",
         label=showing.STATUS_COLOURS,
     )
-    def badge(self, row: Delivery) -> tuple[str, str]:
+    def badge(self, row: Delivery) -> Word:
         """In its colour."""
-        return row.status, row.get_status_display()
+        return Word(row.status, row.get_status_display())
 
     @admin.display(description=_("created at"), ordering="created_at")
     def created(self, row: Delivery) -> str:

@@ -39,7 +39,7 @@ def build(name: str, info: FieldInfo, *, stored: dict[str, Any] | None) -> forms
     drawn from it."""
     kind = _bare(info.annotation)
     common: dict[str, Any] = {
-        "label": name.replace("_", " "),
+        "label": name.replace("_", " ").capitalize(),
         "help_text": info.description or "",
         "required": info.is_required(),
     }

@@ -20,10 +20,10 @@ class BindForm(ScopedForm):
     """A new binding."""
 
     channel = forms.ModelChoiceField(
-        label=_("channel"),
+        label=_("Channel"),
         queryset=Channel.objects.none(),
         required=False,
-        empty_label=_("the runtimes' own user ids"),
+        empty_label=_("The runtimes' own user ids"),
         widget=UnfoldAdminSelectWidget,
         help_text=_("The account is known in every channel of the same bot."),
     )
@@ -38,12 +38,14 @@ class IdentityAdmin(ScopedAdmin):
     """Bindings are made and taken away; another person's is another binding."""
 
     kind = "identity"
+    title = _("Identities")
+    about = _("Which chat account is which person")
     section = "channels"
     place = 20
     icon = "badge"
     changeable = False
     list_display = ("external_id", "name", "user", "where", "organization", "created_at")
-    list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "app__type")
+    list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("external_id", "name", "user__username")
     list_select_related = ("organization", "app", "user")
 

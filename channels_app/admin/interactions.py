@@ -14,6 +14,8 @@ class InteractionAdmin(RecordAdmin):
     """Authentic taps, once each."""
 
     kind = "interaction"
+    title = _("Interactions")
+    about = _("Taps that arrived, once each")
     section = "channels"
     place = 40
     icon = "touch_app"
@@ -51,6 +53,8 @@ class AppAdmin(RecordAdmin):
     """One bot of one platform; made and changed with its channels."""
 
     kind = "app"
+    title = _("Apps")
+    about = _("The bots behind the channels")
     section = "channels"
     place = 50
     icon = "smart_toy"

@@ -27,7 +27,7 @@ class PublishForm(forms.Form):
     """Why."""
 
     comment = forms.CharField(
-        label=_("comment"),
+        label=_("Comment"),
         required=False,
         max_length=500,
         widget=UnfoldAdminTextInputWidget,
@@ -38,7 +38,7 @@ class PublishForm(forms.Form):
 class RollbackForm(PublishForm):
     """Which revision."""
 
-    number = forms.IntegerField(label=_("revision"), min_value=1, widget=UnfoldAdminIntegerFieldWidget)
+    number = forms.IntegerField(label=_("Revision"), min_value=1, widget=UnfoldAdminIntegerFieldWidget)
     field_order = ("number", "comment")
 
 

@@ -4,6 +4,9 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
@@ -15,6 +18,7 @@ from hooks_app.admin.fields import PolicyChoice, Texts
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin, ScopedStacked, ScopedTabular
+from portal.admin.showing import Word
 from portal.admin.site import site
 
 
@@ -22,7 +26,7 @@ class AgentForm(ScopedForm):
     """An agent's own settings."""
 
     approval_policy = PolicyChoice()
-    may_delegate_to = Texts(label=_("may delegate to"), help_text=_("Slugs of agents, one per line."))
+    may_delegate_to = Texts(label=_("May delegate to"), help_text=_("Slugs of agents, one per line."))
 
     class Meta:
         model = Agent
@@ -34,6 +38,7 @@ class ApprovalChannelInline(ScopedTabular):
 
     model = ApprovalChannel
     fields = ("channel", "position")
+    hide_title = True
     verbose_name = _("approval channel")
     verbose_name_plural = _("approval channels")
 
@@ -43,6 +48,7 @@ class FallbackChannelInline(ScopedTabular):
 
     model = FallbackChannel
     fields = ("channel", "position")
+    hide_title = True
     verbose_name = _("fallback channel")
     verbose_name_plural = _("fallback channels")
 
@@ -63,7 +69,7 @@ class DeclarationInline(ScopedTabular):
     model = Declaration
     fields = ("hook", "tool_filter", "when", "mode", "enabled", "position")
     readonly_fields = ("hook", "tool_filter", "when", "mode", "enabled")
-    show_change_link = True
+    hide_title = True
     verbose_name = _("hook")
     verbose_name_plural = _("declared hooks")
 
@@ -71,9 +77,10 @@ class DeclarationInline(ScopedTabular):
         return False
 
     @admin.display(description=_("hook"))
-    def hook(self, row: Declaration) -> str:
+    def hook(self, row: Declaration) -> SafeString:
         """Its name, or the event that its handler answers."""
-        return row.name or row.event
+        url = reverse("admin:hooks_app_declaration_change", args=[row.pk])
+        return format_html('<a class="hookgate-link" href="{}">{}</a>', url, row)
 
 
 @admin.register(Agent, site=site)
@@ -82,6 +89,8 @@ class AgentAdmin(ScopedAdmin):
 
     form = AgentForm
     kind = "agent"
+    title = _("Agents")
+    about = _("Programs that act, their hooks, and what they are served")
     section = "governance"
     place = 10
     icon = "robot_2"
@@ -155,16 +164,20 @@ class AgentAdmin(ScopedAdmin):
     # What the list shows
 
     @display(description=_("state"), label={"running": "success", "off": "info", "halted": "danger"})
-    def state(self, row: Agent) -> tuple[str, Any]:
+    def state(self, row: Agent) -> Word:
         """In one word."""
         if halting.is_halted(row) or halting.is_halted(row.organization):
-            return "halted", _("halted")
-        return ("running", _("running")) if row.enabled else ("off", _("off"))
+            return Word("halted", _("halted"))
+        return Word("running", _("running")) if row.enabled else Word("off", _("off"))
 
     @display(description=_("registry"), label={"published": "success", "draft": "warning"})
-    def published(self, row: Agent) -> tuple[str, Any]:
+    def published(self, row: Agent) -> Word:
         """Whether the draft is what holds."""
-        return ("draft", _("draft differs")) if publishing.is_dirty(row) else ("published", _("published"))
+        return (
+            Word("draft", _("draft differs"))
+            if publishing.is_dirty(row)
+            else Word("published", _("published"))
+        )
 
     # Buttons
 

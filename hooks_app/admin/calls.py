@@ -12,6 +12,7 @@ from unfold.decorators import display
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
 from portal.admin import showing
 from portal.admin.scoping import RecordAdmin
+from portal.admin.showing import Word
 from portal.admin.site import site
 
 
@@ -20,6 +21,8 @@ class CallAdmin(RecordAdmin):
     """Every tool call, as its runtime reported it."""
 
     kind = "call"
+    title = _("Calls")
+    about = _("Every tool call, as its runtime reported it")
     section = "records"
     place = 20
     icon = "receipt_long"
@@ -65,16 +68,16 @@ class CallAdmin(RecordAdmin):
             _("Where"),
             {"fields": ("user_text", "runtime", "surface", "session_id", "conversation_id", "tool_call_id")},
         ),
-        (_("Digests"), {"fields": ("args_digest", "registry_digest")}),
+        (_("Digests"), {"classes": ("collapse",), "fields": ("args_digest", "registry_digest")}),
     )
 
     def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
         return [name for _title, options in self.fieldsets for name in options["fields"]]
 
     @display(description=_("status"), ordering="status", label=showing.STATUS_COLOURS)
-    def badge(self, row: ConnectorCallLog) -> tuple[str, str]:
+    def badge(self, row: ConnectorCallLog) -> Word:
         """In its colour."""
-        return row.status, row.get_status_display()
+        return Word(row.status, row.get_status_display())
 
     @admin.display(description=_("started at"), ordering="started_at")
     def started(self, row: ConnectorCallLog) -> str:
@@ -110,8 +113,10 @@ class CallAdmin(RecordAdmin):
     @admin.display(description=_("confirmation"))
     def confirmation(self, row: ConnectorCallLog) -> Any:
         """The request behind it, if it is one of this organization's."""
+        if row.confirmation_id is None:
+            return "–"
         found = ConfirmationRequest.objects.filter(pk=row.confirmation_id, organization=row.organization_id)
-        if row.confirmation_id is None or not found.exists():
-            return str(row.confirmation_id or "–")
+        if not found.exists():
+            return str(row.confirmation_id)
         url = reverse("admin:hooks_app_confirmationrequest_change", args=[row.confirmation_id])
-        return format_html('<a href="{}">{}</a>', url, row.confirmation_id)
+        return format_html('<a class="hookgate-link" href="{}">{}</a>', url, row.confirmation_id)

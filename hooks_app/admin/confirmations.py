@@ -17,6 +17,7 @@ from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog, Decision, Stage
 from portal.admin import showing
 from portal.admin.scoping import RecordAdmin, ScopedTabular
+from portal.admin.showing import Word
 from portal.admin.site import site
 
 
@@ -24,18 +25,35 @@ class StageInline(ScopedTabular):
     """The steps of the approval."""
 
     model = Stage
-    fields = ("number", "name", "scope", "quorum", "reject_quorum", "status", "opened_at", "ended_at")
+    fields = ("number", "name", "scope", "quorum", "reject_quorum", "status", "opened", "ended")
     readonly_fields = fields
     verbose_name_plural = _("stages")
+    hide_title = True
+
+    @admin.display(description=_("opened at"))
+    def opened(self, row: Stage) -> str:
+        """When its people were asked."""
+        return showing.at(row.opened_at, row.request.organization)
+
+    @admin.display(description=_("ended at"))
+    def ended(self, row: Stage) -> str:
+        """When it was settled."""
+        return showing.at(row.ended_at, row.request.organization)
 
 
 class DecisionInline(ScopedTabular):
     """Who decided, when and where."""
 
     model = Decision
-    fields = ("who", "decision", "place", "reason", "at")
+    fields = ("who", "decision", "place", "reason", "time")
     readonly_fields = fields
     verbose_name_plural = _("decisions")
+    hide_title = True
+
+    @admin.display(description=_("time"))
+    def time(self, row: Decision) -> str:
+        """In the organization's zone."""
+        return showing.at(row.at, row.request.organization)
 
     @admin.display(description=_("who"))
     def who(self, row: Decision) -> str:
@@ -56,6 +74,8 @@ class ConfirmationRequestAdmin(RecordAdmin):
     """The record of a request. Nothing is decided here: the inbox and the chat are for that."""
 
     kind = "confirmation"
+    title = _("Confirmation requests")
+    about = _("What was asked, who decided, what ran")
     section = "records"
     place = 10
     icon = "approval"
@@ -88,7 +108,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
             _("Who asked"),
             {"fields": ("initiator_name", "runtime", "conversation_id", "tool_call_id", "summary")},
         ),
-        (_("Rules"), {"fields": ("mode", "hook", "policy_text", "revision")}),
+        (_("Rules"), {"classes": ("collapse",), "fields": ("mode", "hook", "policy_text", "revision")}),
         (_("Course"), {"fields": ("created", "expires", "ended", "reason", "refused_by", "cards")}),
         (
             _("Execution"),
@@ -104,7 +124,10 @@ class ConfirmationRequestAdmin(RecordAdmin):
                 )
             },
         ),
-        (_("Digests"), {"fields": ("requested_digest", "args_digest", "registry_digest")}),
+        (
+            _("Digests"),
+            {"classes": ("collapse",), "fields": ("requested_digest", "args_digest", "registry_digest")},
+        ),
     )
     inlines = (DecisionInline, StageInline)
 
@@ -112,15 +135,15 @@ class ConfirmationRequestAdmin(RecordAdmin):
         return [name for _title, options in self.fieldsets for name in options["fields"]]
 
     @display(description=_("status"), ordering="status", label=showing.STATUS_COLOURS)
-    def badge(self, row: ConfirmationRequest) -> tuple[str, Any]:
+    def badge(self, row: ConfirmationRequest) -> Word:
         """As it reads now."""
         status = appearance.status_now(row)
-        return status, dict(ConfirmationRequest.Status.choices)[status]
+        return Word(status, dict(ConfirmationRequest.Status.choices)[status])
 
     @display(description=_("outcome"), ordering="outcome", label=showing.STATUS_COLOURS)
-    def outcome_badge(self, row: ConfirmationRequest) -> tuple[str, Any] | None:
+    def outcome_badge(self, row: ConfirmationRequest) -> Word | None:
         """What became of the call."""
-        return (row.outcome, row.get_outcome_display()) if row.outcome else None
+        return Word(row.outcome, row.get_outcome_display()) if row.outcome else None
 
     @admin.display(description=_("asked for"))
     def initiator_name(self, row: ConfirmationRequest) -> str:
@@ -152,7 +175,11 @@ class ConfirmationRequestAdmin(RecordAdmin):
         if found is None:
             return "–"
         url = reverse("admin:hooks_app_registryrevision_change", args=[found.pk])
-        return format_html('<a href="{}">{}</a>', url, _t("revision %(number)d") % {"number": found.number})
+        return format_html(
+            '<a class="hookgate-link" href="{}">{}</a>',
+            url,
+            _t("revision %(number)d") % {"number": found.number},
+        )
 
     @admin.display(description=_("deliveries"))
     def cards(self, row: ConfirmationRequest) -> Any:
@@ -204,4 +231,4 @@ class ConfirmationRequestAdmin(RecordAdmin):
 
 def _links(name: str, found: list[tuple[Any, str]]) -> Any:
     links = [(reverse(name, args=[pk]), text) for pk, text in found]
-    return format_html_join(", ", '<a href="{}">{}</a>', links) or "–"
+    return format_html_join(", ", '<a class="hookgate-link" href="{}">{}</a>', links) or "–"

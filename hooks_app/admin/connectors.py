@@ -15,8 +15,8 @@ class ToolForm(forms.ModelForm):  # type: ignore[type-arg]
     """What the gate must know of a tool."""
 
     policy = PolicyChoice()
-    redact = Texts(label=_("redacted arguments"), help_text=_("Paths such as card_number, one per line."))
-    schema = JSONText(label=_("schema"), required=False)
+    redact = Texts(label=_("Redacted arguments"), help_text=_("Paths such as card_number, one per line."))
+    schema = JSONText(label=_("Schema"), required=False)
 
     class Meta:
         fields = (
@@ -39,6 +39,8 @@ class ConnectorAdmin(ScopedAdmin):
     """Systems that tools act on."""
 
     kind = "connector"
+    title = _("Connectors")
+    about = _("Systems that tools act on, and their actions")
     section = "governance"
     place = 30
     icon = "cable"

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy as _
-from hookgate.catalogue import CATALOGUE, GATE
+from hookgate.catalogue import CATALOGUE, GATE, CatalogueEntry
 from hookgate.events import HookEvent
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
@@ -20,7 +20,17 @@ from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
 from portal.lib.problems import FieldError, Problem
 
-_COMMON = ("tool_filter", "when", "priority", "on_error", "timeout_seconds", "enabled", "mode", "position")
+Names = tuple[str, ...]
+_COMMON: Names = (
+    "tool_filter",
+    "when",
+    "priority",
+    "on_error",
+    "timeout_seconds",
+    "enabled",
+    "mode",
+    "position",
+)
 # What the hooks that are attached to every agent let nobody set.
 _OF_ATTACHED = ("position",)
 _OF_GATE = ("tool_filter", "when", "position")
@@ -30,7 +40,7 @@ class DeclarationForm(ScopedForm):
     """What every declaration has. Texts that are left empty are not declared."""
 
     when = forms.CharField(
-        label=_("when"),
+        label=_("When"),
         required=False,
         empty_value=None,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "class": "hookgate-code", "spellcheck": "false"}),
@@ -39,8 +49,8 @@ class DeclarationForm(ScopedForm):
 
     class Meta:
         model = Declaration
-        fields = _COMMON
-        labels = {"tool_filter": _("tool filter"), "timeout_seconds": _("timeout (seconds)")}
+        fields: Names = _COMMON
+        labels = {"tool_filter": _("Tool filter"), "timeout_seconds": _("Timeout (seconds)")}
         help_texts = {
             "tool_filter": _("A glob of tool names, such as oa__*. Empty: every tool."),
             "priority": _("0 to 899, lower runs first. Empty: the hook's own."),
@@ -65,14 +75,14 @@ class HandlerForm(DeclarationForm):
     """A handler in the shape of hooks.json."""
 
     event = forms.ChoiceField(
-        label=_("event"),
+        label=_("Event"),
         choices=[(event.value, event.value) for event in HookEvent],
         widget=UnfoldAdminSelectWidget,
     )
-    handler = JSONText(label=_("handler"), initial={"type": "python", "target": "package.module:callable"})
+    handler = JSONText(label=_("Handler"), initial={"type": "python", "target": "package.module:callable"})
 
     class Meta(DeclarationForm.Meta):
-        fields = ("event", "group_index", "matcher", "handler", *_COMMON)
+        fields: Names = ("event", "group_index", "matcher", "handler", *_COMMON)
         help_texts = {
             **DeclarationForm.Meta.help_texts,
             "matcher": _("Empty or * matches every tool; else names joined by |, or a regular expression."),
@@ -85,11 +95,13 @@ class DeclarationAdmin(ScopedAdmin):
     """Reached from its agent's page. A change is part of the agent's draft."""
 
     kind = "hook"
+    title = _("Hooks")
+    about = _("What each agent declares, entry by entry")
     organization_path = "agent__organization"
     place = 15
     icon = "phishing"
     section = "governance"
-    list_display = ("title", "agent", "tool_filter", "mode", "enabled", "position")
+    list_display = ("hook", "agent", "tool_filter", "mode", "enabled", "position")
     list_filter = (("agent", admin.RelatedOnlyFieldListFilter), "source", "enabled", "mode")
     search_fields = ("name", "event", "tool_filter", "agent__slug")
     list_select_related = ("agent__organization",)
@@ -118,19 +130,9 @@ class DeclarationAdmin(ScopedAdmin):
                 (_("When and how it runs"), {"fields": _COMMON}),
             ]
         entry = CATALOGUE[name]
-        sections = [(_("Parameters"), {"fields": params.names(entry), "description": entry.summary})]
-        rest = (
-            _OF_GATE
-            if GATE in (entry.name, entry.spelling_of)
-            else _OF_ATTACHED
-            if entry.attached
-            else _COMMON
-        )
-        return [
-            section
-            for section in (*sections, (_("When and how it runs"), {"fields": rest}))
-            if section[1]["fields"]
-        ]
+        inputs = params.names(entry)
+        first = [(_("Parameters"), {"fields": inputs, "description": entry.summary})] if inputs else []
+        return [*first, (_("When and how it runs"), {"fields": _settable(entry)})]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
@@ -157,15 +159,21 @@ class DeclarationAdmin(ScopedAdmin):
         return redirect("admin:hooks_app_agent_changelist")
 
     @admin.display(description=_("hook"))
-    def title(self, row: Declaration) -> str:
+    def hook(self, row: Declaration) -> str:
         """Its name, or the event that its handler answers."""
         return str(row)
+
+
+def _settable(entry: CatalogueEntry) -> Names:
+    if GATE in (entry.name, entry.spelling_of):
+        return _OF_GATE
+    return _OF_ATTACHED if entry.attached else _COMMON
 
 
 def _agent(request: HttpRequest) -> Agent | None:
     """The agent that a new hook is for, if the person may change it."""
     try:
-        row = Agent.objects.select_related("organization").filter(pk=request.GET.get("agent") or None).first()
+        row = Agent.objects.select_related("organization").filter(pk=request.GET.get("agent", "")).first()
     except (ValueError, forms.ValidationError):
         return None
     found = reach.of(request)

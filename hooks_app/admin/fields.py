@@ -61,7 +61,7 @@ class PolicyChoice(forms.CharField):
 
     def __init__(self, **kwargs: Any) -> None:
         defaults = {
-            "label": _("approval policy"),
+            "label": _("Approval policy"),
             "required": False,
             "empty_value": None,
             "help_text": _(

@@ -18,6 +18,7 @@ from portal.admin import changes, operations
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
+from portal.admin.showing import Word
 from portal.admin.site import site
 from portal.lib import clock
 from portal.models import User
@@ -27,7 +28,7 @@ class KeyForm(ScopedForm):
     """Whose key, and what for."""
 
     scopes = forms.MultipleChoiceField(
-        label=_("scopes"),
+        label=_("Scopes"),
         choices=[(scope, scope) for scope in KEY_SCOPES],
         initial=default_scopes,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
@@ -46,6 +47,8 @@ class RuntimeKeyAdmin(ScopedAdmin):
 
     form = KeyForm
     kind = "runtime_key"
+    title = _("Runtime keys")
+    about = _("How runtimes fetch their registry and ask")
     section = "governance"
     place = 40
     icon = "key"
@@ -92,13 +95,13 @@ class RuntimeKeyAdmin(ScopedAdmin):
         return row.label or (row.agent.slug if row.agent else row.organization.slug)
 
     @display(description=_("state"), label={"valid": "success", "expired": "info", "revoked": "danger"})
-    def state(self, row: RuntimeKey) -> tuple[str, Any]:
+    def state(self, row: RuntimeKey) -> Word:
         """In one word."""
         if row.revoked_at is not None:
-            return "revoked", _("revoked")
+            return Word("revoked", _("revoked"))
         if row.expires_at is not None and row.expires_at <= clock.now():
-            return "expired", _("expired")
-        return "valid", _("valid")
+            return Word("expired", _("expired"))
+        return Word("valid", _("valid"))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         assert isinstance(request.user, User)

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
 
 from channels_app import identities
 from channels_app.models import Identity
@@ -21,6 +22,8 @@ class MembershipAdmin(ScopedAdmin):
     """A membership that ends takes bindings, groups and ownership with it; the account stays."""
 
     kind = "member"
+    title = _("Memberships")
+    about = _("Who belongs here, and as what")
     section = "organization"
     place = 25
     icon = "card_membership"

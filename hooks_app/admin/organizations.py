@@ -14,6 +14,7 @@ from hooks_app.admin import switches
 from portal.admin import changes, operations, reach, showing
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
+from portal.admin.showing import Word
 from portal.admin.site import site
 from portal.models import Organization
 
@@ -23,6 +24,8 @@ class OrganizationAdmin(ScopedAdmin):
     """Tenants. Superusers make them; they are never deleted here."""
 
     kind = "organization"
+    title = _("Organizations")
+    about = _("Switches, and what agents share")
     organization_path = "pk"
     section = "organization"
     place = 10
@@ -96,11 +99,11 @@ class OrganizationAdmin(ScopedAdmin):
         return row is None or bool(is_apt(row))
 
     @display(description=_("state"), label={"running": "success", "read_only": "warning", "halted": "danger"})
-    def state(self, row: Organization) -> tuple[str, Any]:
+    def state(self, row: Organization) -> Word:
         """In one word."""
         if halting.is_halted(row):
-            return "halted", _("halted")
-        return ("read_only", _("read-only")) if row.read_only else ("running", _("running"))
+            return Word("halted", _("halted"))
+        return Word("read_only", _("read-only")) if row.read_only else Word("running", _("running"))
 
     @admin.display(description=_("halted because"))
     def halted_because(self, row: Organization) -> str:

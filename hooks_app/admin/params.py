@@ -66,14 +66,14 @@ def _resolve(schema: Schema, definitions: Schema) -> Schema:
 
 def _input(key: str, schema: Schema, stored: Schema, *, required: bool) -> forms.Field:
     common: dict[str, Any] = {
-        "label": key.replace("_", " "),
+        "label": key.replace("_", " ").capitalize(),
         "help_text": schema.get("description", ""),
         "required": required,
         "initial": stored.get(key, schema.get("default")),
     }
     kind = schema.get("type")
     if kind == "integer":
-        limits = {"min_value": schema.get("minimum"), "max_value": schema.get("maximum")}
+        limits: dict[str, Any] = {"min_value": schema.get("minimum"), "max_value": schema.get("maximum")}
         return forms.IntegerField(widget=UnfoldAdminIntegerFieldWidget, **limits, **common)
     if kind == "boolean":
         return forms.BooleanField(widget=UnfoldBooleanWidget, **{**common, "required": False})

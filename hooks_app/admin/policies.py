@@ -21,9 +21,9 @@ _LATER = _(
 class PolicyForm(ScopedForm):
     """A policy whose parts agree."""
 
-    stages = JSONText(label=_("stages"), required=False)
-    grants = JSONText(label=_("grants"), required=False)
-    escalate_to = JSONText(label=_("escalate to"), required=False)
+    stages = JSONText(label=_("Stages"), required=False)
+    grants = JSONText(label=_("Grants"), required=False)
+    escalate_to = JSONText(label=_("Escalate to"), required=False)
 
     class Meta:
         model = ApprovalPolicy
@@ -49,6 +49,8 @@ class ApprovalPolicyAdmin(ScopedAdmin):
 
     form = PolicyForm
     kind = "approval_policy"
+    title = _("Approval policies")
+    about = _("Who may decide, how many must, how long they have")
     section = "governance"
     place = 20
     icon = "gavel"

@@ -29,6 +29,8 @@ class PublicationAdmin(_OfAgent):
     """Frozen drafts."""
 
     kind = "publication"
+    title = _("Publications")
+    about = _("Drafts as they were published")
     place = 50
     icon = "publish"
     list_display = ("time", "agent", "author_name", "comment")
@@ -47,6 +49,8 @@ class RegistryRevisionAdmin(_OfAgent):
     """Numbered registries."""
 
     kind = "revision"
+    title = _("Revisions")
+    about = _("Numbered registries of agents")
     place = 40
     icon = "tag"
     list_display = ("number", "agent", "time", "author_name", "comment", "digest")
@@ -65,6 +69,8 @@ class RuntimeInstanceAdmin(RecordAdmin):
     """Which runtime holds which revision."""
 
     kind = "runtime"
+    title = _("Runtimes")
+    about = _("Which runtime holds which revision")
     organization_path = "agent__organization"
     section = "records"
     place = 60

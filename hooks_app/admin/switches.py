@@ -19,13 +19,13 @@ class HaltForm(forms.Form):
     """Why, and for how long."""
 
     reason = forms.CharField(
-        label=_("reason"),
+        label=_("Reason"),
         max_length=halting.MAX_REASON,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
         help_text=_("Everybody whose calls stop is told this."),
     )
     until = forms.SplitDateTimeField(
-        label=_("until (UTC)"),
+        label=_("Until (UTC)"),
         required=False,
         widget=UnfoldAdminSplitDateTimeWidget,
         help_text=_("Empty: until somebody resumes."),

@@ -23,7 +23,8 @@ from portal.lib.problems import Problem
 from portal.models import User
 
 PER_PAGE = 25
-DECISIONS = ("approve", "reject")
+# So much of the arguments, in characters, is shown in a list.
+EXCERPT = 160
 
 
 @require_safe
@@ -136,6 +137,7 @@ def _line(item: Item) -> dict[str, Any]:
         "row": item.request,
         "card": _card(item.request),
         "standing": item.standing,
+        "excerpt": approval_cards.excerpt(item.request, EXCERPT),
         "hint": _hint(item.request, item.standing),
     }
 

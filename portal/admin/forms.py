@@ -64,15 +64,17 @@ class ScopedFormSet(PaginationInlineFormSet):
     def add_fields(self, form: Any, index: int | None) -> None:
         super().add_fields(form, index)
         organization = self._owner()
-        for field in form.fields.values() if organization is not None else ():
-            if type(field) is forms.ModelChoiceField:
+        for field in form.fields.values():
+            if organization is not None and type(field) is forms.ModelChoiceField:
                 field.queryset = within(field.queryset, organization)
 
     def clean(self) -> None:
         super().clean()
         organization = self._owner()
-        for form in self.forms if organization is not None else ():
-            for name, value in getattr(form, "cleaned_data", {}).items():
+        if organization is None:
+            return
+        for form in self.forms:
+            for name, value in list(getattr(form, "cleaned_data", {}).items()):
                 if name in form.fields and value is not self.instance and not belongs(value, organization):
                     form.add_error(name, _ELSEWHERE)
 

@@ -15,6 +15,7 @@ class MemberInline(ScopedTabular):
     """Who is in the group."""
 
     model = GroupMember
+    hide_title = True
     verbose_name = _("member")
     verbose_name_plural = _("members")
 
@@ -24,6 +25,8 @@ class GroupAdmin(ScopedAdmin):
     """Sets of members that policies name."""
 
     kind = "group"
+    title = _("Groups")
+    about = _("Sets of members that policies name")
     section = "organization"
     place = 30
     icon = "groups"
@@ -46,6 +49,8 @@ class AbsenceAdmin(ScopedAdmin):
     """Who stands in for whom, and when."""
 
     kind = "absence"
+    title = _("Absences")
+    about = _("Who stands in for whom")
     section = "organization"
     place = 40
     icon = "event_busy"

@@ -29,12 +29,12 @@ class PasswordForm(forms.Form):
     """A new password, twice."""
 
     password = forms.CharField(
-        label=_("new password"),
+        label=_("New password"),
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
     )
     again = forms.CharField(
-        label=_("the same again"),
+        label=_("The same again"),
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
     )
@@ -56,13 +56,13 @@ class NewUserForm(ScopedForm):
     """A new account, a member of one organization from the start."""
 
     organization = forms.ModelChoiceField(
-        label=_("organization"), queryset=Organization.objects.none(), widget=UnfoldAdminSelectWidget
+        label=_("Organization"), queryset=Organization.objects.none(), widget=UnfoldAdminSelectWidget
     )
     role = forms.ChoiceField(
-        label=_("role"), choices=Role.choices, initial=Role.MEMBER, widget=UnfoldAdminSelectWidget
+        label=_("Role"), choices=Role.choices, initial=Role.MEMBER, widget=UnfoldAdminSelectWidget
     )
     password = forms.CharField(
-        label=_("password"),
+        label=_("Password"),
         strip=False,
         required=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
@@ -110,6 +110,8 @@ class UserAdmin(ScopedAdmin):
     """People. They are switched off, not deleted: records name them."""
 
     kind = "user"
+    title = _("Users")
+    about = _("Accounts and passwords")
     section = "organization"
     place = 20
     icon = "person"
@@ -126,7 +128,9 @@ class UserAdmin(ScopedAdmin):
             kwargs["form"] = NewUserForm
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None:
-            form.base_fields["organization"].queryset = scoping.choices(request, Organization)
+            field = form.base_fields["organization"]
+            field.queryset = scoping.choices(request, Organization)
+            field.initial = field.queryset.first() if field.queryset.count() == 1 else None
         return form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:

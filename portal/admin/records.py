@@ -17,6 +17,8 @@ class AuditEventAdmin(RecordAdmin):
     """Who did what, when; what belongs to no organization is for superusers."""
 
     kind = "audit_event"
+    title = _("Audit trail")
+    about = _("Who did what, when")
     section = "records"
     place = 30
     icon = "history"

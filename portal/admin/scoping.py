@@ -23,12 +23,14 @@ class ScopedAdmin(ModelAdmin):
 
     ``organization_path`` leads from a row to its organization. ``kind`` is the audit trail's word for a row.
     ``outdates``: registries are built from these rows, so a change makes them out of date. ``place`` is the order in
-    the sidebar's ``section``.
+    the sidebar's ``section``, ``title`` and ``about`` what it says.
     """
 
     form = ScopedForm
     organization_path = "organization"
     kind = ""
+    title: Any = ""
+    about: Any = ""
     section = ""
     place = 0
     icon = "label"

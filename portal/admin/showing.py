@@ -32,6 +32,16 @@ STATUS_COLOURS = {
 }
 
 
+class Word(tuple[str, Any]):
+    """``(status, text)``: a coloured label in a list, the text alone in a form."""
+
+    def __new__(cls, status: str, text: Any) -> "Word":
+        return super().__new__(cls, (status, text))
+
+    def __str__(self) -> str:
+        return str(self[1])
+
+
 def pretty(value: Any) -> SafeString:
     """JSON for reading. What it holds is data: it is escaped, and wraps instead of running off the page."""
     text = json.dumps(value, ensure_ascii=False, indent=2)

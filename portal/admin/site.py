@@ -27,6 +27,7 @@ class PortalAdminSite(UnfoldAdminSite):
     """Nobody is given model permissions here: roles in organizations are all there is."""
 
     index_title = _("Overview")
+    index_template = "admin/overview.html"
 
     def has_permission(self, request: HttpRequest) -> bool:
         """Admins and auditors of at least one organization, and superusers."""
@@ -74,7 +75,8 @@ def _entry(request: HttpRequest, screen: Any) -> dict[str, Any]:
     opts = screen.opts
     link = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
     return {
-        "title": opts.verbose_name_plural.capitalize(),
+        "title": screen.title,
+        "about": screen.about,
         "icon": screen.icon,
         "link": link,
         "active": request.path.startswith(link),

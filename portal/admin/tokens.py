@@ -26,7 +26,7 @@ class TokenForm(ScopedForm):
     """What a new token is for."""
 
     scopes = forms.MultipleChoiceField(
-        label=_("scopes"),
+        label=_("Scopes"),
         choices=[(scope, scope) for scope in TOKEN_SCOPES],
         initial=["read"],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
@@ -44,6 +44,8 @@ class PersonalTokenAdmin(ScopedAdmin):
 
     form = TokenForm
     kind = "personal_token"
+    title = _("Personal tokens")
+    about = _("A person's way in for programs")
     section = "organization"
     place = 50
     icon = "vpn_key"
