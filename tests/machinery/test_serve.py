@@ -90,7 +90,8 @@ def test_one_process_serves_delivers_and_expires(world: Any, pending: Make) -> N
     ConfirmationRequest.objects.filter(pk=overdue.pk).update(
         created_at=clock.now() - timedelta(minutes=2), expires_at=clock.now() - timedelta(minutes=1)
     )
-    with serving(REDIS_URL="") as served:
+    with serving(REDIS_URL="", HOOKGATE_SANDBOX="1") as served:
+        assert "<html" in httpx.get(f"{served.url}/sandbox/").text
         until(
             lambda: ConfirmationRequest.objects.get(pk=overdue.pk).status == "expired",
             what="the scheduler's sweep",
@@ -255,7 +256,7 @@ def test_listen_names_the_channels_it_cannot_hold(transactional_db: None) -> Non
 
 def test_json_logs_are_json(transactional_db: None) -> None:
     with serving(HOOKGATE_LOG_FORMAT="json") as served:
-        httpx.get(f"{served.url}/nowhere")
+        assert httpx.get(f"{served.url}/sandbox/").status_code == 404
         assert served.end() < 6
     code = "import logging\ntry:\n  secret='s3cret'; 1/0\nexcept Exception: logging.exception('boom')"
     logged = subprocess.run(

@@ -51,7 +51,7 @@ def test_a_halt_and_its_end_are_told(portal: Portal, world: Any) -> None:
 
 
 def test_a_halt_that_runs_out_is_told_by_nobody_but_the_clock(portal: Portal, world: Any) -> None:
-    until_then = clock.now() + timedelta(seconds=1)
+    until_then = clock.now() + timedelta(seconds=1.5)
     with portal.events(EVENTS, world.key) as events:
         greet(events)
         halting.halt(organization=world.acme, reason="drill", until=until_then, actor=audit.SHELL)
@@ -99,7 +99,7 @@ def test_requests_of_the_agent_are_told(portal: Portal, world: Any, pending: Mak
 def test_a_request_that_runs_out_is_told_before_it_is_swept(
     portal: Portal, world: Any, pending: Make
 ) -> None:
-    row = pending(seconds=1)
+    row = pending(seconds=1.5)
     with portal.events(EVENTS, world.key) as events:
         greet(events)
         started = time.monotonic()

@@ -72,7 +72,7 @@ def test_what_has_ended_is_answered_at_once(portal: Portal, world: Any, pending:
 
 
 def test_a_deadline_ends_the_wait_and_reads_expired(portal: Portal, world: Any, pending: Make) -> None:
-    row = pending(seconds=1)
+    row = pending(seconds=1.5)
     started = time.monotonic()
     answer = portal.get(path(row), world.key)
     assert time.monotonic() - started < 5
