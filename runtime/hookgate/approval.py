@@ -54,18 +54,24 @@ class Approval:
     ) -> None:
         self.id: str | None = None
         self.cancel_wanted = False
+        self._detached = False
         self._portal = portal
         self._pacing = pacing
         self._clock = clock
         self._announce = announce
         # Kept in memory only: a process that died can't pass for the one that consumed.
         self._attempt = str(uuid.uuid4())
+        self._creating: asyncio.Task[dict[str, Any]] | None = None
         self._waiting: asyncio.Task[dict[str, Any] | None] | None = None
 
     async def request(self, body: Mapping[str, Any]) -> Verdict:
         """Ask people and wait for the end of it. Raises Unreachable, Refused and Detached."""
-        resource = await self._create(body)
-        self.id = resource["id"]
+        # Shielded: a call that is cancelled meanwhile must still learn which request to take back.
+        self._creating = asyncio.get_running_loop().create_task(self._create(body))
+        self._creating.add_done_callback(_look_at)
+        resource = await asyncio.shield(self._creating)
+        if self._detached:
+            raise Detached
         if resource.get("requested_digest") != canonical.digest(body["tool_args"]):
             return Verdict(False, "the portal's request is for other arguments")
         if self.cancel_wanted:
@@ -129,14 +135,24 @@ class Approval:
             return False
         return True
 
+    async def abandon(self) -> None:
+        """The call is given up: take its request back, also when it is only just being posted."""
+        if self.id is None and self._creating is not None:
+            await asyncio.wait({self._creating})
+        if self.id is not None:
+            await self.cancel()
+
     def detach(self) -> None:
-        """Stop waiting, leaving the request as it is."""
+        """Stop waiting, leaving the request as it is. While it is still being posted, its end is not
+        waited for."""
+        self._detached = True
         if self._waiting is not None:
             self._waiting.cancel()
 
     async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        reply = await self._persist("POST", "confirmations", body)
-        return _read_resource(reply)
+        resource = _read_resource(await self._persist("POST", "confirmations", body))
+        self.id = resource["id"]
+        return resource
 
     async def _persist(self, method: str, path: str, body: Mapping[str, Any]) -> Reply:
         """An idempotent request, repeated a few times while the portal is out of reach."""
@@ -188,6 +204,12 @@ class Approval:
     def _describe(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         url = resource.get("url") or f"{self._portal.url}/inbox/{self.id}/"
         return {"id": self.id, "url": url, "expires_at": resource.get("expires_at")}
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    # An error that nobody waits for any more is no news.
+    if not task.cancelled():
+        task.exception()
 
 
 def explain_consume(error: Unreachable | Refused) -> str:

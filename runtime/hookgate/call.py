@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hookgate.session import Session
 
 _BEFORE_HOOKS: Final = frozenset({"halted", "arguments"})
+_LEFT: Final = "the session was left; the request stays for the next process"
 NEVER_STARTED: Final = "this runtime never started the tool"
 
 
@@ -175,6 +176,9 @@ class ToolCall:
 
     async def _consume(self) -> None:
         assert self.approval is not None
+        if self.session.leaving:
+            # The approval stays unused for the process that takes the request up.
+            raise Blocked(GATE, _LEFT, "cancelled")
         self._consuming = True
         try:
             await self.approval.consume(canonical.digest(self.args))
@@ -195,7 +199,7 @@ class ToolCall:
             verdict = await self.approval.request(self._request_body())
         except Detached:
             self._detached = True
-            verdict = Verdict(False, "the session was left; the request stays pending")
+            verdict = Verdict(False, _LEFT)
         except Unreachable as error:
             verdict = Verdict(False, f"needs approval, and the portal is out of reach ({error})")
         except Refused as error:

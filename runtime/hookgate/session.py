@@ -347,10 +347,10 @@ class Session:
             # A cancelled owner is about to leave, or goes on after a time-out: a moment will show.
             self.runtime.background(self._cancel_unless_leaving(approval))
             return
-        task = self.runtime.background(approval.cancel())
+        task = self.runtime.background(approval.abandon())
         await asyncio.wait({task}, timeout=self.runtime.pacing.cancel_bound)
 
     async def _cancel_unless_leaving(self, approval: Approval) -> None:
         await asyncio.sleep(self.runtime.pacing.detach_grace)
         if not self.leaving and not self.runtime.detaching:
-            await approval.cancel()
+            await approval.abandon()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import sys
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ def test_leaving_detaches_and_the_next_process_takes_the_request_up() -> None:
                     (request,) = await portal.pending()
                 outcome = await task
                 assert (outcome.blocked, outcome.status) == (True, "cancelled")
-                assert outcome.reason == "the session was left; the request stays pending"
+                assert outcome.reason == "the session was left; the request stays for the next process"
             assert request["status"] == "pending"
             async with (
                 Runtime(portal.url, KEY, pacing=FAST) as runtime,
@@ -127,5 +129,91 @@ def test_a_call_that_is_cancelled_while_the_tool_runs_is_reported_as_unknown() -
             await eventually(lambda: len(portal.calls) == 1)
             assert next(iter(portal.calls.values()))["status"] == "unknown"
             assert portal.seen("cancel") == []
+
+    asyncio.run(run())
+
+
+PROGRAM = """
+import asyncio, signal, sys
+from hookgate import Runtime
+
+async def main():
+    async with Runtime(sys.argv[1], "hg_test") as runtime:
+        async with runtime.session("procurement", conversation_id="c7") as session:
+            if sys.argv[2] == "handler":
+                task = asyncio.current_task()
+                stop = lambda: (runtime.detach(), task.cancel())
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+            async with asyncio.TaskGroup() as calls:
+                for n in range(3):
+                    calls.create_task(session.call_tool("oa__purchase_pay", {"n": n}, execute=print))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "how"), [(signal.SIGTERM, "plain"), (signal.SIGTERM, "handler"), (signal.SIGINT, "plain")]
+)
+def test_a_signal_leaves_every_request_pending(number: signal.Signals, how: str) -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest())
+            program = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                PROGRAM,
+                portal.url,
+                how,
+                cwd="runtime",
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            try:
+                requests = await portal.pending(3)
+                program.send_signal(number)
+                await asyncio.wait_for(program.wait(), 15)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    program.kill()
+            assert [item["status"] for item in requests] == ["pending"] * 3
+            assert portal.seen("cancel") == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", ["pending", "approved"])
+def test_leaving_while_the_request_is_posted_waits_for_nothing_and_uses_nothing(status: str) -> None:
+    async def run() -> None:
+        async with FakePortal() as portal, Runtime(portal.url, KEY, pacing=FAST) as runtime:
+            portal.publish(manifest())
+            tool = Tool()
+            async with runtime.session("procurement", conversation_id="c7") as session:
+
+                def leave(resource: dict[str, Any]) -> None:
+                    resource["status"] = status
+                    session.leave()
+
+                portal.on_create = leave
+                outcome = await asyncio.wait_for(pay(session, tool), 5)
+            assert (outcome.status, outcome.blocked_by, tool.runs) == ("cancelled", "approval_gate", [])
+            assert (portal.seen("consume"), portal.seen("cancel"), portal.seen("wait")) == ([], [], [])
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_while_its_request_is_posted_takes_it_back() -> None:
+    async def run() -> None:
+        async with gated() as (portal, session, tool):
+            task = pay(session, tool)
+
+            def give_up(resource: dict[str, Any]) -> None:
+                task.cancel()
+
+            portal.on_create = give_up
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await eventually(lambda: len(portal.seen("cancel")) == 1)
+            assert [item["status"] for item in portal.confirmations.values()] == ["cancelled"]
+            assert (tool.runs, len(portal.seen("create"))) == ([], 1)
 
     asyncio.run(run())
