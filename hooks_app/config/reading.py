@@ -16,7 +16,7 @@ from hooks_app.config.errors import ConfigInvalid, write_path
 from portal.lib.problems import FieldError
 
 MAX_BYTES = 4 * 1024 * 1024
-MAX_VALUES = 500_000
+MAX_VALUES = 300_000
 MAX_DEPTH = 48
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -82,15 +82,18 @@ def _read_yaml(text: str) -> Any:
 
 
 def _bound(text: str) -> None:
-    """Refuse what would overrun the composer's stack, before it composes anything."""
+    """Refuse what would overrun the composer's stack, or keep it busy for minutes, before it composes anything."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for seen, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
                 raise _refused(_line(event), f"is nested deeper than {MAX_DEPTH} levels")
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             depth -= 1
+        # Each value comes with one event for itself, one for its key, and one for its end.
+        if seen > 3 * MAX_VALUES:
+            raise _too_much()
 
 
 class _Plain:
@@ -117,9 +120,7 @@ class _Plain:
         self.left -= 1
         # An alias inside its own anchor never ends: the depth says so before the budget does.
         if self.left < 0 or len(path) > MAX_DEPTH:
-            raise _refused(
-                "(document)", "expands to too much; write fewer aliases, or split it by organization"
-            )
+            raise _too_much()
 
     def _read_object(self, node: MappingNode, path: tuple[int | str, ...]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
@@ -164,6 +165,10 @@ class _Plain:
 
     def _fail(self, path: tuple[int | str, ...], message: str) -> None:
         self.errors.append(FieldError(write_path(path), "invalid", message))
+
+
+def _too_much() -> ConfigInvalid:
+    return _refused("(document)", "expands to too much; write fewer aliases, or split it by organization")
 
 
 def _line(at: Any) -> str:
