@@ -46,11 +46,11 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
             stored = _stored(app, tap)
             if stored is None:
                 log.exception("interaction_failed", channel=channel.slug, error=type(error).__name__)
-            return stored or _failed(adapter, channel)
+            return stored or _failed(adapter)
         except Exception:
             # The platform is told in its own form, and nothing is kept: the next tap may succeed.
             log.exception("interaction_failed", channel=channel.slug)
-            return _failed(adapter, channel)
+            return _failed(adapter)
 
 
 def _stored(app: App, tap: Tap) -> Answer | None:
@@ -59,7 +59,7 @@ def _stored(app: App, tap: Tap) -> Answer | None:
     return Answer(200, row.answer["body"].encode("utf-8")) if row and row.answer else None
 
 
-def _failed(adapter: Adapter, channel: Channel) -> Answer:
+def _failed(adapter: Adapter) -> Answer:
     return adapter.answer(
         Reply(_("Something went wrong and nothing was recorded. Tap again, or use the inbox."), ok=False)
     )
@@ -96,6 +96,8 @@ def _dispatch(adapter: Adapter, tap: Tap, delivery: Delivery | None) -> tuple[Re
     owner = topics.owner(delivery.topic) if delivery else None
     if delivery is None or owner is None:
         return Reply(_("This card is not one that can be answered here."), ok=False), "unknown_card"
+    if not delivery.channel.enabled:
+        return Reply(_("This channel is switched off."), ok=False), "channel_off"
     if not _shows(adapter, delivery, tap.action):
         return Reply(_("This button is not on the card."), ok=False), "unknown_button"
     identity = identities.find(delivery.channel.app, tap.external_id)

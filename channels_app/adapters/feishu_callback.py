@@ -173,7 +173,7 @@ def _tap(header: _Header, event: _Event) -> Tap:
         message_id=event.context.open_message_id or event.open_message_id,
         chat_id=event.context.open_chat_id or event.open_chat_id,
         external_id=event.operator.open_id or event.open_id,
-        action=_word(value.get("d")) or event.action.name.removeprefix(NAME_PREFIX)[:64],
+        action=_word(value.get("d")) or _word(event.action.name.removeprefix(NAME_PREFIX)),
         ref=_word(value.get("n")),
         reason=_reason(reason) if isinstance(reason, str) else None,
         tenant_key=header.tenant_key,

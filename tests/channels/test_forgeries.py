@@ -93,6 +93,18 @@ def test_a_forged_reference_has_no_effect(
     assert (report["status"], owner.taps) == (200, [])
 
 
+def test_a_switched_off_channels_card_decides_nothing_at_a_siblings_address(
+    world: Channel, server: SandboxServer, owner: Owner
+) -> None:
+    row = sent(world)
+    second = save(world.organization, server, "second")
+    server.control("apps", app_id=APP_ID, callback_url=channels.callback_url(second))
+    Channel.objects.filter(pk=world.pk).update(enabled=False)
+    report = press(server, row)
+    assert (report["status"], report["toast"]["content"]) == (200, "This channel is switched off.")
+    assert owner.taps == []
+
+
 def test_another_cards_reference_has_no_effect(world: Channel, server: SandboxServer, owner: Owner) -> None:
     one, two = sent(world, "t:1"), sent(world, "t:2")
     press(server, one, set={"event.action.value": {"v": 1, "d": "approve", "n": two.ref}})
