@@ -76,9 +76,7 @@ def test_a_deadline_ends_the_wait_and_reads_expired(portal: Portal, world: Any, 
     started = time.monotonic()
     answer = portal.get(path(row), world.key)
     assert time.monotonic() - started < 5
-    assert answer.json()["status"] == "expired"
-    row.refresh_from_db()
-    assert row.status == "pending"  # nothing has swept it
+    assert answer.json()["status"] == "expired"  # no sweep runs in this process
 
 
 def test_a_wake_up_for_nothing_does_not_answer(portal: Portal, world: Any, pending: Make) -> None:
