@@ -25,7 +25,7 @@ def organizations(user: User, *roles: str) -> QuerySet[Organization]:
 
 
 def role(user: User, organization_id: UUID) -> str | None:
-    """The role of an active ``user`` in the organization, or ``None``. A superuser without membership counts as admin."""
+    """The role of an active ``user`` in the organization, or ``None``; a superuser who is no member is an admin."""
     if not user.is_active:
         return None
     found = (

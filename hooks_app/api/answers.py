@@ -204,7 +204,9 @@ class Confirmation(Answer):
     grant: Uuid | None
     start_by: Moment | None
     consumed_at: Moment | None
-    outcome: Any
+    outcome: Literal["succeeded", "failed", "unknown"] | None
+    outcome_detail: str | None
+    outcome_at: Moment | None
     deliveries: list[DeliveryEntry]
 
 

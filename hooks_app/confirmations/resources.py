@@ -17,7 +17,7 @@ def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[Confirmation
 
 
 def represent(request: ConfirmationRequest) -> dict[str, Any]:
-    """The resource, arguments redacted by the paths that were frozen with it, and the page's ``url`` in addition."""
+    """The resource, arguments redacted by the paths that were frozen with it, with the page's ``url`` and what was reported in addition."""
     status = appearance.status_now(request)
     expired_unswept = status != request.status
     return {
@@ -46,7 +46,9 @@ def represent(request: ConfirmationRequest) -> dict[str, Any]:
         "grant": str(request.grant) if request.grant else None,
         "start_by": clock.rfc3339(request.start_by),
         "consumed_at": clock.rfc3339(request.consumed_at),
-        "outcome": _outcome(request),
+        "outcome": request.outcome,
+        "outcome_detail": request.outcome_detail,
+        "outcome_at": clock.rfc3339(request.outcome_at),
         "deliveries": deliveries.represent(rows.topic(request.pk)),
         "url": appearance.url(request),
     }
@@ -67,12 +69,3 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "at": clock.rfc3339(decision.at),
     }
 
-
-def _outcome(request: ConfirmationRequest) -> dict[str, Any] | None:
-    if request.outcome is None:
-        return None
-    return {
-        "status": request.outcome,
-        "detail": request.outcome_detail,
-        "at": clock.rfc3339(request.outcome_at),
-    }

@@ -114,7 +114,7 @@ class GroupMember(models.Model):
 
 
 class Absence(models.Model):
-    """Days on which ``substitute`` may decide in the place of ``user``. Both dates count, in the organization's zone."""
+    """Days on which ``substitute`` may decide in place of ``user``; both dates count, in the organization's zone."""
 
     organization = models.ForeignKey(Organization, on_delete=models.CASCADE, related_name="absences")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="absences")

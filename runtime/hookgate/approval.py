@@ -254,7 +254,7 @@ def _read_verdict(resource: Mapping[str, Any], asked: dict[str, Any]) -> Verdict
         return Verdict(False, f"{words.get(status, status)} ({status}){f': {reason}' if reason else ''}")
     if resource.get("consumed_at") is not None:
         outcome = resource.get("outcome")
-        told = f" (outcome: {_name_outcome(outcome)})" if outcome else ""
+        told = f" (outcome: {outcome})" if outcome else ""
         return Verdict(False, _CONSUME_REASONS["already_consumed"] + told)
     edited = resource.get("approved_args")
     args = asked if edited is None else edited
@@ -276,7 +276,3 @@ def _describe_rejection(resource: Mapping[str, Any]) -> str:
     if resource.get("refused_by"):
         by += f" ({resource['refused_by']})"
     return f"rejected{by}: {reason}" if reason else f"rejected{by}"
-
-
-def _name_outcome(outcome: Any) -> str:
-    return str(outcome.get("status")) if isinstance(outcome, dict) else str(outcome)

@@ -31,6 +31,8 @@ UNTOUCHED: dict[str, Any] = {
     "start_by": None,
     "consumed_at": None,
     "outcome": None,
+    "outcome_detail": None,
+    "outcome_at": None,
 }
 
 
