@@ -26,7 +26,7 @@ def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
 
 def main() -> int:
     """Run both passes and return 0 only if both passed."""
-    arguments = sys.argv[1:] or ["-q"]
+    arguments = sys.argv[1:] or ["-q", "--numprocesses=2", "--dist=loadfile"]
     sqlite = run("SQLite, embedded", environment={"DATABASE_URL": "", "REDIS_URL": ""}, arguments=arguments)
     postgres = run(
         "PostgreSQL and Redis",

@@ -13,7 +13,7 @@ import httpx
 from hookgate import canonical
 
 _MAX_DEPTH: Final = 64
-_MAX_NAME: Final = 200
+_MAX_NAME: Final = 100
 
 
 class Unreachable(Exception):

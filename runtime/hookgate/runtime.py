@@ -187,4 +187,4 @@ def read_environment() -> tuple[str, str]:
 
 def _default_name() -> str:
     host = socket.gethostname().encode("ascii", "ignore").decode() or "runtime"
-    return f"{host[:100]}-{os.getpid()}"
+    return f"{host[:80]}-{os.getpid()}"
