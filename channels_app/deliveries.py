@@ -7,7 +7,7 @@ What must be seen is written in its owner's transaction; a poke and a sweep brin
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -105,19 +105,27 @@ def _show(row: Delivery, card: Card) -> None:
     row.save()
 
 
-def represent(topic: str) -> list[dict[str, Any]]:
-    """The deliveries of a topic as the API shows them, in the order in which they were made."""
-    rows = Delivery.objects.filter(topic=topic).select_related("channel").order_by("created_at", "pk")
-    return [
-        {
-            "channel": row.channel.slug,
-            "recipient": row.recipient,
-            "status": row.status,
-            "attempts": row.attempts,
-            "last_error": row.last_error,
-        }
-        for row in rows
-    ]
+def represent(topics: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """The deliveries of each topic as the API shows them, in the order in which they were made; one query for all."""
+    shown: dict[str, list[dict[str, Any]]] = {topic: [] for topic in topics}
+    rows = Delivery.objects.filter(topic__in=list(shown)).select_related("channel")
+    for row in rows.order_by("created_at", "pk"):
+        shown[row.topic].append(
+            {
+                "channel": row.channel.slug,
+                "recipient": row.recipient,
+                "status": row.status,
+                "attempts": row.attempts,
+                "last_error": row.last_error,
+            }
+        )
+    return shown
+
+
+def forget(topics: Collection[str]) -> int:
+    """Delete the cards of topics whose owner keeps them no longer. Returns how many; their attempts go with them."""
+    _, deleted = Delivery.objects.filter(topic__in=list(topics)).delete()
+    return deleted.get("channels_app.Delivery", 0)
 
 
 @transaction.atomic

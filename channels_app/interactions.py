@@ -4,6 +4,7 @@ One transaction holds the interaction's row, the owner's decision and the stored
 waits for the first at the unique event id and is given the stored answer.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import structlog
@@ -51,6 +52,11 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
             # The platform is told in its own form, and nothing is kept: the next tap may succeed.
             log.exception("interaction_failed", channel=channel.slug)
             return _failed(adapter)
+
+
+def forget(topics: Collection[str]) -> int:
+    """Delete the taps on the cards of ``topics``, with the answers they were given. Returns how many."""
+    return Interaction.objects.filter(delivery__topic__in=list(topics)).delete()[0]
 
 
 def _stored(app: App, tap: Tap) -> Answer | None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
+from channels_app import deliveries, interactions
 from hooks_app import calls, confirmations
 from portal import audit
 from portal.lib import clock
@@ -45,7 +46,10 @@ def _purge(organization: Organization, before: datetime) -> int:
 
 @transaction.atomic
 def _purge_batch(organization: Organization, before: datetime) -> int:
-    requests = len(confirmations.purge(organization, before=before, limit=BATCH))
+    purged = confirmations.purge(organization, before=before, limit=BATCH)
+    interactions.forget(purged)
+    deliveries.forget(purged)
+    requests = len(purged)
     entries = calls.purge(organization, before=before, limit=BATCH)
     if requests or entries:
         audit.append(

@@ -51,7 +51,7 @@ class ConfirmationsView(Endpoint):
                 confirmations.prefetched(rows),
                 cursor=query.cursor,
                 limit=query.limit,
-                represent=lambda found: [confirmations.represent(row) for row in found],
+                represent=confirmations.represent_all,
             )
         )
 

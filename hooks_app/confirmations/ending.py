@@ -74,7 +74,7 @@ def _expire(row: ConfirmationRequest) -> bool:
 
 
 def purge(organization: Organization, *, before: datetime, limit: int = PURGE_BATCH) -> list[str]:
-    """Delete up to ``limit`` of the organization's requests that ended before ``before``; returns their ids.
+    """Delete up to ``limit`` of the organization's requests that ended before ``before``; returns their topics.
 
     Call it in a transaction that records it. A request that others name as their parent stays until they are gone, and
     an approval stays while it can still be used.
@@ -90,4 +90,4 @@ def purge(organization: Organization, *, before: datetime, limit: int = PURGE_BA
     )
     Decision.objects.filter(request__in=old).delete()
     ConfirmationRequest.objects.filter(pk__in=old).delete()
-    return [str(request_id) for request_id in old]
+    return [rows.topic(request_id) for request_id in old]

@@ -1,5 +1,6 @@
 """The confirmation as the API shows it (contract 4.1)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -17,7 +18,18 @@ def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[Confirmation
 
 
 def represent(request: ConfirmationRequest) -> dict[str, Any]:
-    """The resource, arguments redacted by the paths that were frozen with it, with the page's ``url`` and what was reported in addition."""
+    """The resource: arguments redacted by the paths frozen with it; in addition ``url`` and what was reported."""
+    return represent_all([request])[0]
+
+
+def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any]]:
+    """The resources of several requests, their deliveries read at once."""
+    topics = {request.pk: rows.topic(request.pk) for request in requests}
+    shown = deliveries.represent(list(topics.values()))
+    return [_resource(request, shown[topics[request.pk]]) for request in requests]
+
+
+def _resource(request: ConfirmationRequest, sent: list[dict[str, Any]]) -> dict[str, Any]:
     status = appearance.status_now(request)
     expired_unswept = status != request.status
     return {
@@ -49,7 +61,7 @@ def represent(request: ConfirmationRequest) -> dict[str, Any]:
         "outcome": request.outcome,
         "outcome_detail": request.outcome_detail,
         "outcome_at": clock.rfc3339(request.outcome_at),
-        "deliveries": deliveries.represent(rows.topic(request.pk)),
+        "deliveries": sent,
         "url": appearance.url(request),
     }
 

@@ -4,10 +4,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from channels_app import deliveries
-from hooks_app import appearance, eligibility
+from hooks_app import appearance, confirmations, eligibility
 from hooks_app.approval_cards import at, name_of
-from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
 from hooks_app.models.policies import Scope
 from portal.lib.problems import Problem
@@ -51,7 +49,8 @@ def refusal(request: ConfirmationRequest, problem: Problem) -> str:
 
 
 def _channel_only(request: ConfirmationRequest) -> str:
-    named = ", ".join(sorted({row["channel"] for row in deliveries.represent(rows.topic(request.pk))}))
+    sent = confirmations.represent(request)["deliveries"]
+    named = ", ".join(sorted({delivery["channel"] for delivery in sent}))
     if not named:
         return _("This request is decided only in the chat, by a tap on its card.")
     return _("This request is decided only in the chat: tap its card in %(channels)s.") % {"channels": named}

@@ -11,10 +11,9 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from channels_app import deliveries
 from channels_app.models import Delivery
 from hooks_app import appearance, approval_cards, confirmations, eligibility
-from hooks_app.confirmations import Voter, rows
+from hooks_app.confirmations import Voter
 from hooks_app.inbox import lists, notices
 from hooks_app.inbox.lists import Item, Standing
 from hooks_app.models import ConfirmationRequest
@@ -128,7 +127,7 @@ def _explain(row: ConfirmationRequest, problem: Problem | None) -> str:
 
 def _deliveries(row: ConfirmationRequest) -> list[dict[str, Any]]:
     words = dict(Delivery.Status.choices)
-    shown = deliveries.represent(rows.topic(row.pk))
+    shown = confirmations.represent(row)["deliveries"]
     return [{**delivery, "status": words[delivery["status"]]} for delivery in shown]
 
 

@@ -29,7 +29,7 @@ def test_a_card_is_sent_once_and_then_at_rest(channel: Channel, server: SandboxS
     assert (row.message_id, row.chat_id) == (shown[0]["message_id"], shown[0]["chat_id"])
     assert [button["text"] for button in shown[0]["view"]["buttons"]][:2] == ["Approve", "Reject"]
     assert row.attempt_rows.get().result == "ok"
-    assert deliveries.represent("t:1") == [
+    assert deliveries.represent(["t:1"])["t:1"] == [
         {
             "channel": "ops-feishu",
             "recipient": "oc_finance",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from channels_app.models import Delivery
 from hooks_app import confirmations, retention, tasks
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog, Decision, Stage
 from portal.lib import clock
@@ -91,3 +92,13 @@ def test_batches_go_on_until_everything_is_gone(
     time.advance(days=2)
     assert retention.purge() == 10
     assert AuditEvent.objects.filter(action="retention.purged").count() == 3
+
+
+def test_the_cards_go_with_their_request(world: World, time: Clock) -> None:
+    Organization.objects.update(retention_days=1)
+    gone, kept = world.ask(), world.ask()
+    world.reject(gone, world.bob)
+    assert Delivery.objects.count() == 2
+    time.advance(hours=25)
+    assert retention.purge() == 1
+    assert [row.topic for row in Delivery.objects.all()] == [f"confirmation:{kept.pk}"]
