@@ -76,8 +76,7 @@ class ToolCall:
         self.manifest: Manifest | None = None
         self.chains: Chains | None = None
         self.tool: ToolFacts | None = None
-        self.started_at = datetime.now(UTC)
-        self.duration_ms = 0.0
+        self.started_at, self.duration_ms = datetime.now(UTC), 0.0
         self._started = time.perf_counter()
         self._raw_args = args
         self._execute = execute
