@@ -30,7 +30,8 @@ class Server(uvicorn.Server):
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises :class:`PortTaken`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio switches Nagle off: without, an answer on a kept connection takes 40 ms more.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
