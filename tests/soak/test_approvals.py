@@ -1,0 +1,65 @@
+"""Approvals through the whole stack, many at once: none lost, none twice, none without approval."""
+
+import asyncio
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Stage
+from tests.soak.crowd import PLANS, Crowd, Payment, count, faults, payments
+
+SOAK = os.environ.get("HOOKGATE_SOAK") == "1"
+# The chat takes five cards a second, which is what bounds the time.
+COUNT = 300 if SOAK else 12
+pytestmark = [pytest.mark.soak] if SOAK else []
+
+
+def test_every_approved_call_runs_once_and_no_other(stage: Stage, request: pytest.FixtureRequest) -> None:
+    crowd = Crowd(stage)
+    plans = payments(COUNT)
+    assert {payment.plan for payment in plans} == set(PLANS)
+
+    async def play() -> None:
+        async with asyncio.timeout(60 + COUNT):
+            await crowd.play(plans)
+
+    asyncio.run(play())
+    counts = count(
+        plans, runs=crowd.runs, records=crowd.records(), cards=crowd.cards(), logged=crowd.logged()
+    )
+    print(f"\nsoak {request.node.callspec.id}: {', '.join(f'{name} {n}' for name, n in counts.items())}")
+    assert faults(counts) == {}
+    assert counts["ran"] == counts["approved"] > 0
+
+
+APPROVED = {"status": "approved", "decisions": [{"user": "bob"}], "outcome": "succeeded"}
+REJECTED = {"status": "rejected", "decisions": [{"user": "bob"}], "outcome": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, set()),
+        ({"runs": {2: 1}}, {"lost", "unapproved", "log differs", "outcome missing"}),
+        ({"runs": {1: 2}}, {"twice", "log differs"}),
+        ({"cards": {1: 2, 2: 1}}, {"cards twice"}),
+        ({"logged": {}}, {"log differs"}),
+        ({"records": {1: APPROVED}}, {"not on record"}),
+        ({"records": {1: APPROVED, 2: APPROVED}}, {"wrongly approved"}),
+        ({"records": {1: {**APPROVED, "outcome": None}, 2: REJECTED}}, {"outcome missing"}),
+        ({"records": {1: {**APPROVED, "decisions": [{"user": "charlie"}]}, 2: REJECTED}}, {"unapproved"}),
+    ],
+)
+def test_each_fault_would_be_counted(change: dict[str, Any], found: set[str]) -> None:
+    seen = {"runs": {1: 1}, "records": {1: APPROVED, 2: REJECTED}, "cards": {1: 1, 2: 1}, "logged": {1: 1}}
+    seen |= change
+    counts = count(
+        [Payment(1, "approve"), Payment(2, "reject")],
+        runs=Counter(seen["runs"]),
+        records=seen["records"],
+        cards=seen["cards"],
+        logged=Counter(seen["logged"]),
+    )
+    assert set(faults(counts)) == found
