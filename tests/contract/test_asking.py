@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -19,8 +20,6 @@ RESOURCE = {
 
 def seconds_between(request: dict[str, Any]) -> float:
     """How long the request may wait."""
-    from datetime import datetime
-
     created, expires = (datetime.fromisoformat(request[name]) for name in ("created_at", "expires_at"))
     return (expires - created).total_seconds()
 

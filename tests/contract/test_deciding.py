@@ -90,7 +90,7 @@ def test_edited_arguments_are_refused_where_the_policy_does_not_allow_them(world
 
 
 SCOPES = {
-    # tool: who may approve, of alice (admin, owner), bob and erin (approvers), dave (member), kim (the initiator, approver)
+    # Who may approve, of alice (admin, owner), bob and erin (approvers), dave (member), kim (approver, the initiator).
     "oa__pay": {"alice", "bob", "erin"},
     "oa__selfish": {"alice", "bob", "erin", "kim"},
     "oa__owner": {"alice"},

@@ -1,0 +1,40 @@
+"""Runtimes in the test's process: the documented API of the package, against the real portal."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SCENE_SECONDS = 60.0
+
+
+def play(scene: Coroutine[Any, Any, T]) -> T:
+    """Run a scene on a loop of its own, for a bounded time."""
+
+    async def bounded() -> T:
+        return await asyncio.wait_for(scene, SCENE_SECONDS)
+
+    return asyncio.run(bounded())
+
+
+class Tool:
+    """A tool that remembers what it ran with."""
+
+    def __init__(self, result: Any = "done") -> None:
+        self.ran: list[dict[str, Any]] = []
+        self.result = result
+
+    async def __call__(self, args: dict[str, Any]) -> Any:
+        self.ran.append(args)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+async def eventually(condition: Callable[[], Any], *, seconds: float = 20.0, what: str = "it") -> Any:
+    """Poll, in a thread, until ``condition`` holds and return its value."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not (value := await asyncio.to_thread(condition)):
+        assert asyncio.get_running_loop().time() < deadline, f"{what} did not happen within {seconds:g} s"
+        await asyncio.sleep(0.02)
+    return value
