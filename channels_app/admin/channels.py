@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -52,6 +53,8 @@ class ChannelAdmin(ScopedAdmin):
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """First the platform, then its settings."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
         known = dict(channels.types())
         if request.GET.get("type") in known:
             answer: HttpResponse = super().add_view(request, form_url, extra_context)
@@ -87,6 +90,7 @@ class ChannelAdmin(ScopedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         stored = Channel.objects.get(pk=obj.pk) if change else None
+        before = _content(stored) if stored else None
         saved = channels.save(
             organization=stored.organization if stored else form.cleaned_data["organization"],
             slug=stored.slug if stored else form.cleaned_data["slug"],
@@ -98,7 +102,8 @@ class ChannelAdmin(ScopedAdmin):
             actor=changes.actor(request),
         )
         obj.__dict__.update(saved.__dict__)
-        changes.outdate(obj.organization)
+        if before != _content(saved):
+            changes.outdate(obj.organization)
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Recorded by :mod:`channels_app.channels`."""
@@ -196,6 +201,10 @@ class ChannelAdmin(ScopedAdmin):
                 perform=perform,
             ),
         )
+
+
+def _content(row: Channel) -> tuple[Any, ...]:
+    return row.app_id, row.enabled, row.language, dict(row.config)
 
 
 def _type_of(request: HttpRequest, channel: Channel | None) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy as _
@@ -120,7 +121,11 @@ class DeclarationAdmin(ScopedAdmin):
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         name = _hook(request, obj)
         kwargs["form"] = params.form_class(DeclarationForm, CATALOGUE[name], obj) if name else HandlerForm
-        return super().get_form(request, obj, change=change, **kwargs)
+        form = super().get_form(request, obj, change=change, **kwargs)
+        # A field that a form names itself is drawn wherever it stands; an attached hook offers fewer.
+        shown = flatten_fieldsets(self.get_fieldsets(request, obj))
+        form.base_fields = {name: field for name, field in form.base_fields.items() if name in shown}
+        return form
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         name = _hook(request, obj)

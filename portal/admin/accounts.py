@@ -3,7 +3,7 @@
 from django.http import HttpRequest
 
 from portal.admin import reach
-from portal.models import User
+from portal.models import Membership, User
 
 
 def may_manage(request: HttpRequest, user: User) -> bool:
@@ -11,5 +11,6 @@ def may_manage(request: HttpRequest, user: User) -> bool:
     found = reach.of(request)
     if found.everything:
         return True
-    homes = set(user.memberships.values_list("organization_id", flat=True))
+    # Not by way of the user: a page's user has only those memberships that may be looked at.
+    homes = set(Membership.objects.filter(user=user).values_list("organization_id", flat=True))
     return not user.is_superuser and bool(homes) and homes <= found.writable

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import PaginationInlineFormSet
 
@@ -41,11 +42,19 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
         found = getattr(self.instance, "organization", None)
         return found if isinstance(found, Organization) else None
 
+    def _post_clean(self) -> None:
+        """Two rows of one name in an organization are the slug's fault."""
+        super()._post_clean()
+        for error in self.non_field_errors().as_data() if "slug" in self.fields else ():
+            if error.code == "unique_together":
+                del self.errors[NON_FIELD_ERRORS]
+                self.add_error("slug", error)
+
     def clean(self) -> dict[str, Any]:
         """Refuse what lies elsewhere, and show what was refused before."""
         cleaned = super().clean() or self.cleaned_data
         organization = cleaned.get("organization") or self._organization()
-        for name, value in cleaned.items():
+        for name, value in list(cleaned.items()):
             if organization is not None and not belongs(value, organization):
                 self.add_error(name, _ELSEWHERE)
         if self.problem is not None:

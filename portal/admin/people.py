@@ -145,7 +145,7 @@ class UserAdmin(ScopedAdmin):
         if not found.everything:
             seen = seen.filter(organization__in=found.readable)
         # What a person is elsewhere is nobody's business here.
-        rows = User.objects.prefetch_related(Prefetch("memberships", queryset=seen))
+        rows = User.objects.order_by(*self.ordering).prefetch_related(Prefetch("memberships", queryset=seen))
         return rows if found.everything else rows.filter(pk__in=seen.values("user"))
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -163,8 +163,8 @@ class UserAdmin(ScopedAdmin):
 
     def organization_of(self, obj: Any) -> Organization | None:
         """An account is nobody's; its audit events go to the only organization it is a member of."""
-        homes = [membership.organization for membership in obj.memberships.select_related("organization")]
-        return homes[0] if len(homes) == 1 else None
+        homes = Membership.objects.filter(user=obj).select_related("organization")[:2]
+        return homes[0].organization if len(homes) == 1 else None
 
     def name_of(self, obj: Any) -> str:
         return str(obj.username)

@@ -189,7 +189,10 @@ class ScopedAdmin(ModelAdmin):
     ) -> HttpResponse:
         """The audit trail is the history."""
         row = self.get_object(request, object_id)
-        if row is None or not self.has_view_permission(request, row):
+        if row is None:
+            answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return answer
+        if not self.has_view_permission(request, row):
             raise PermissionDenied
         query = urlencode({"object_kind": self.kind, "object_id": str(row.pk)})
         return HttpResponseRedirect(f"{reverse('admin:portal_auditevent_changelist')}?{query}")
