@@ -78,8 +78,7 @@ class PortalProcess:
 
     def start(self) -> None:
         """Start the server and wait until it answers. Raises ``TimeoutError`` with the end of its log."""
-        self.spawn("manage.py", "serve", "--host", "127.0.0.1", "--port", str(self.port))
-        server = self.processes[-1]
+        server = self.spawn(*self.command())
         for companion in self.companions:
             self.spawn(*companion)
         deadline = time.monotonic() + START_SECONDS
@@ -88,6 +87,10 @@ class PortalProcess:
                 return
             time.sleep(0.05)
         raise TimeoutError(f"the portal does not answer; its log ends with\n{self.log_tail()}")
+
+    def command(self) -> tuple[str, ...]:
+        """The arguments of the Python process that is the server."""
+        return ("manage.py", "serve", "--host", "127.0.0.1", "--port", str(self.port))
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a Python process in the portal's environment (a Celery worker, say); :meth:`stop` ends it too."""

@@ -1,0 +1,28 @@
+"""`make bench`: every benchmark beside its baseline; prints a table and writes ``bench-results.json``."""
+
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import chains, imports, measure, registry, stage, tapping
+
+RESULTS = Path(__file__).resolve().parent.parent / "bench-results.json"
+
+
+def main() -> int:
+    """Measure, print and save. A missed goal is told, not an error: figures depend on what else the machine does."""
+    started = time.monotonic()
+    figures = [*chains.run(), *imports.run()]
+    with stage.portal() as portal:
+        figures += [*registry.run(portal), *tapping.run(portal)]
+    print(measure.table(figures))
+    measure.save(figures, RESULTS)
+    missed = sum(1 for figure in figures if not figure.met)
+    print(
+        f"{len(figures)} figures, {missed} goals missed, {time.monotonic() - started:.0f} s; see {RESULTS.name}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

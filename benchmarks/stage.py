@@ -1,0 +1,46 @@
+"""A whole portal for the benchmarks that need one: PostgreSQL, Redis, and the web process of production."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from examples.portal_process import PortalProcess
+from tests import services
+
+FILE = Path(__file__).with_name("bench.yaml")
+AGENT = "payer"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the portal is, a runtime key of its organization, and Bob's token."""
+
+    url: str
+    key: str
+    token: str
+
+
+class BenchPortal(PortalProcess):
+    """A portal whose web process has the bare view beside it."""
+
+    def command(self) -> tuple[str, ...]:
+        """The arguments of the Python process that is the server."""
+        return ("-m", "benchmarks.serving", str(self.port))
+
+
+@contextmanager
+def portal() -> Iterator[Stage]:
+    """A portal of production's kind in a folder of its own; it ends with the block."""
+    environment = {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+    with (
+        TemporaryDirectory(prefix="hookgate-bench-") as folder,
+        BenchPortal(Path(folder), environment=environment) as running,
+    ):
+        running.manage("migrate", "--verbosity", "0")
+        running.manage("apply", str(FILE))
+        key = running.manage("issue_key", "--org", "bench").strip()
+        token = running.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
+        running.start()
+        yield Stage(running.url, key, token)
