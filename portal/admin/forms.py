@@ -44,7 +44,7 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _post_clean(self) -> None:
         """Two rows of one name in an organization are the slug's fault."""
-        super()._post_clean()
+        super()._post_clean()  # type: ignore[misc]
         for error in self.non_field_errors().as_data() if "slug" in self.fields else ():
             if error.code == "unique_together":
                 del self.errors[NON_FIELD_ERRORS]

@@ -56,7 +56,30 @@ def build(slug: str) -> Tenant:
         role: make.user(f"{slug}-{role}", organization, role, email=f"{role}@{slug}.test")
         for role in ("admin", "approver", "auditor", "member")
     }
-    group = Group.objects.create(organization=organization, slug=f"{slug}-group")
+    channel = make.channel(organization, f"{slug}-chat", config={**SECRETS, "app_id": f"cli_{slug}"})
+    identity = identities.bind(
+        organization=organization, user=people["approver"], channel=channel, external_id=f"ou_{slug}"
+    )
+    governed = _governed(organization, people["admin"], channel)
+    agent = governed[0]
+    request = _ask(agent, f"{slug}_oa__pay", people["approver"])
+    token, plain_token = tokens.issue(user=people["member"], label=f"{slug}-token", actor=audit.SHELL)
+    key, plain_key = keys.issue(
+        organization=organization, agent=agent, label=f"{slug}-key", actor=audit.SHELL
+    )
+    delivery = Delivery.objects.get(organization=organization)
+    rows: list[Any] = [
+        organization, people["member"].memberships.get(), people["member"], *_groups(organization, people), token,
+        channel.app, channel, identity, delivery, _interaction(organization, channel, delivery), *governed, key,
+        request, _call(agent, request), RegistryRevision.objects.get(agent=agent), agent.runtimes.get(),
+        AuditEvent.objects.filter(organization=organization).first(),
+    ]  # fmt: skip
+    by_model = {type(row): row for row in rows}
+    return Tenant(organization, people, by_model, agent, plain=[plain_token, plain_key, delivery.ref])
+
+
+def _groups(organization: Organization, people: dict[str, User]) -> tuple[Group, Absence]:
+    group = Group.objects.create(organization=organization, slug=f"{organization.slug}-group")
     GroupMember.objects.create(group=group, user=people["approver"])
     absence = Absence.objects.create(
         organization=organization,
@@ -65,39 +88,22 @@ def build(slug: str) -> Tenant:
         first_day=date(2031, 1, 1),
         last_day=date(2031, 1, 5),
     )
-    channel = make.channel(organization, f"{slug}-chat", config={**SECRETS, "app_id": f"cli_{slug}"})
-    identity = identities.bind(
-        organization=organization, user=people["approver"], channel=channel, external_id=f"ou_{slug}"
-    )
+    return group, absence
+
+
+def _governed(organization: Organization, owner: User, channel: Any) -> tuple[Any, ...]:
+    """The agent first, then what governs it."""
+    slug = organization.slug
     connector = make.connector(
         organization, f"{slug}_oa", pay={"requires_confirmation": True, "redact": ["card_number"]}
     )
     policy = make.policy(organization, f"{slug}-policy")
-    agent = make.agent(organization, f"{slug}-agent", owner=people["admin"], published=False)
+    agent = make.agent(organization, f"{slug}-agent", owner=owner, published=False)
     make.approval_channel(agent, channel)
     make.tool(agent, f"{slug}_tool")
     declaration = make.class_hook(agent, "result_truncate", params={"max_chars": 500})
-    publication = make.publish(agent)
-    request = _ask(agent, f"{slug}_oa__pay", people["approver"])
-    token, plain_token = tokens.issue(user=people["member"], label=f"{slug}-token", actor=audit.SHELL)
-    key, plain_key = keys.issue(
-        organization=organization, agent=agent, label=f"{slug}-key", actor=audit.SHELL
-    )
     runtimes.record(agent, f"{slug}-runtime", "chat", 1)
-    delivery = Delivery.objects.get(organization=organization)
-    rows: list[Any] = [
-        organization, people["member"].memberships.get(), people["member"], group, absence, token, channel.app,
-        channel, identity, delivery, _interaction(organization, channel, delivery), connector, policy, agent,
-        declaration, publication, RegistryRevision.objects.get(agent=agent), agent.runtimes.get(), key, request,
-        _call(agent, request), AuditEvent.objects.filter(organization=organization).first(),
-    ]  # fmt: skip
-    return Tenant(
-        organization,
-        people,
-        {type(row): row for row in rows},
-        agent,
-        plain=[plain_token, plain_key, delivery.ref],
-    )
+    return agent, connector, policy, declaration, make.publish(agent)
 
 
 def _ask(agent: Agent, tool: str, voter: User) -> ConfirmationRequest:

@@ -37,7 +37,7 @@ def test_a_new_account_is_a_member_at_once(acme: Tenant, browser: Client) -> Non
     assert answer.status_code == 302, errors(answer)
     user = User.objects.get(username="newcomer")
     assert user.check_password(PASSWORD)
-    assert not (user.is_staff or user.is_superuser)
+    assert (user.is_staff, user.is_superuser) == (False, False)
     assert [(m.organization, m.role) for m in user.memberships.all()] == [(acme.organization, "approver")]
     assert set(AuditEvent.objects.values_list("action", flat=True)) >= {"user.created", "member.created"}
     assert PASSWORD not in str(list(AuditEvent.objects.values()))
