@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from unittest import mock
 
 from django.db import OperationalError
@@ -35,7 +35,9 @@ class Counter:
 def failing(fails: Callable[[int], bool]) -> Iterator[Counter]:
     """Raise ``OperationalError`` in the place of each statement or commit for whose number ``fails`` says so."""
     counter = Counter()
-    execute, commit = CursorWrapper._execute_with_wrappers, BaseDatabaseWrapper._commit
+    # Private, and the one place that every statement and every commit passes.
+    cursor, connection = cast("Any", CursorWrapper), cast("Any", BaseDatabaseWrapper)
+    execute, commit = cursor._execute_with_wrappers, connection._commit
 
     def run(self: Any, sql: Any, params: Any, many: bool, executor: Any) -> Any:
         # A rollback is what a lost connection amounts to anyway.

@@ -107,7 +107,9 @@ def build() -> Office:
 
 def shown(request: Any, channel: Channel | None = None) -> Delivery:
     """The request's card, as it is once the platform has taken it."""
-    rows = Delivery.objects.select_related("channel__organization").filter(topic=f"confirmation:{request['id']}")
+    rows = Delivery.objects.select_related("channel__organization").filter(
+        topic=f"confirmation:{request['id']}"
+    )
     row = (rows.filter(channel=channel) if channel else rows).get()
     row.message_id, row.chat_id = f"om_{next(_messages)}", row.recipient
     row.handle = {"message_id": row.message_id, "chat_id": row.chat_id}

@@ -137,7 +137,9 @@ def test_who_decided_is_who_tapped(office: Office) -> None:
     tap(card, "ou_bob")
     read = office.call("GET", f"/confirmations/{request['id']}").body
     assert [(v["user"], v["identity"]["external_id"]) for v in read["decisions"]] == [("bob", "ou_bob")]
-    trail = AuditEvent.objects.filter(object_id=request["id"], action__in=["decision.recorded", "confirmation.approved"])
+    trail = AuditEvent.objects.filter(
+        object_id=request["id"], action__in=["decision.recorded", "confirmation.approved"]
+    )
     assert {event.actor_name for event in trail} == {"bob"}
 
 

@@ -142,7 +142,10 @@ def test_a_failed_read_never_says_approved(office: Office) -> None:
     said: list[Seen] = []
     path = f"/confirmations/{request['id']}?wait=0"
     assert each_place(lambda: office.call("GET", path), said.append) >= 3
-    assert {seen.body["status"] if seen.status == 200 else "failed" for seen in said} == {"rejected", "failed"}
+    assert {seen.body["status"] if seen.status == 200 else "failed" for seen in said} == {
+        "rejected",
+        "failed",
+    }
     assert all(seen.status == 200 or seen.status >= 500 for seen in said)
 
 
@@ -175,7 +178,10 @@ def test_an_agent_that_belongs_to_nobody_is_gated_like_any_other(office: Office)
     bare = make.agent(office.world.organization, "bare", require_confirmation_for_all=True)
     key = make.key(office.world.organization, bare)
     manifest = office.call("GET", "/agents/bare/registry", bearer=key).body
-    assert (manifest["require_confirmation_for_all"], manifest["hooks"][-1]["name"]) == (True, "approval_gate")
+    assert (manifest["require_confirmation_for_all"], manifest["hooks"][-1]["name"]) == (
+        True,
+        "approval_gate",
+    )
     question = office.question(agent="bare", registry_digest=manifest["digest"], tool_name="anything")
     seen = office.call("POST", "/confirmations", question, bearer=key)
     assert (seen.status, seen.body["status"], seen.body["policy"]["slug"]) == (201, "pending", "default")

@@ -23,7 +23,9 @@ def lived(office: Office, **changes: Any) -> Any:
     request = office.ask(**changes)
     assert tap(shown(request), "ou_bob").status == 200
     assert office.consume(request).status == 200
-    assert office.call("POST", f"/confirmations/{request['id']}/outcome", {"status": "succeeded"}).status == 200
+    assert (
+        office.call("POST", f"/confirmations/{request['id']}/outcome", {"status": "succeeded"}).status == 200
+    )
     entry = {
         "id": str(uuid.uuid4()),
         "agent": office.world.agent.slug,
@@ -81,7 +83,9 @@ def test_a_person_or_channel_that_goes_leaves_the_record_whole(office: Office) -
     """Known failure 21 of earlier systems: a removed account or channel left no trace of what was decided."""
     request = lived(office)
     before = office.call("GET", f"/confirmations/{request['id']}").body
-    browser(office.world.alice).post(f"/admin/channels_app/channel/{office.world.channel.pk}/remove/", {"confirm": "yes"})
+    browser(office.world.alice).post(
+        f"/admin/channels_app/channel/{office.world.channel.pk}/remove/", {"confirm": "yes"}
+    )
     Membership.objects.filter(user=office.world.bob).delete()
     User.objects.filter(pk=office.world.bob.pk).update(is_active=False)
     for gone in (office.world.bob, office.world.channel):
@@ -141,7 +145,7 @@ def test_one_rule_says_who_reads_a_request_whichever_way_it_is_read(office: Offi
 
 
 def test_what_was_shown_and_decided_does_not_change_with_the_settings(office: Office) -> None:
-    """Known failure 24 of earlier systems: the scope was read at the decision, so widening it let a refused person in."""
+    """Known failure 24 of earlier systems: the scope was read late, so widening it let a refused person in."""
     world = office.world
     request = office.ask()
     assert office.respond(request, world.dave).status == 403
@@ -167,8 +171,15 @@ def test_a_change_of_the_gate_is_on_record_with_its_author(office: Office) -> No
     assert owner.post(address, {"confirmation_mode": "inline_only"}).status_code in (302, 403, 404)
     assert Agent.objects.get().confirmation_mode == "auto"
     token = office.token(world.dave)
-    for method, path in (("PUT", f"/agents/{world.agent.slug}"), ("PATCH", f"/agents/{world.agent.slug}/registry")):
-        assert office.call(method, path, {"confirmation_mode": "inline_only"}, bearer=token).status in (403, 404, 405)
+    for method, path in (
+        ("PUT", f"/agents/{world.agent.slug}"),
+        ("PATCH", f"/agents/{world.agent.slug}/registry"),
+    ):
+        assert office.call(method, path, {"confirmation_mode": "inline_only"}, bearer=token).status in (
+            403,
+            404,
+            405,
+        )
     trail = AuditEvent.objects.filter(action="agent.published")
     before = trail.count()
     world.set_agent(require_confirmation_for_all=True)
@@ -180,7 +191,9 @@ def test_a_channel_with_cards_is_switched_off_and_still_answers_for_them(office:
     """Known failure 21 of earlier systems: the deleted channel's pending requests vanished with it."""
     request = office.ask()
     card = shown(request)
-    browser(office.world.alice).post(f"/admin/channels_app/channel/{card.channel_id}/remove/", {"confirm": "yes"})
+    browser(office.world.alice).post(
+        f"/admin/channels_app/channel/{card.channel_id}/remove/", {"confirm": "yes"}
+    )
     channel = Channel.objects.get(pk=card.channel_id)
     assert (channel.enabled, office.state(request)) == (False, ("pending", 0))
     assert office.respond(request, office.world.bob).status == 200

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from hooks_app import confirmations
 from hooks_app.confirmations import Voter
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
 from portal import wakeups
+from portal.lib.problems import Problem
 from tests import make
 from tests.defects import office as offices
 from tests.defects.faults import failing
@@ -123,14 +125,11 @@ def test_a_burst_on_a_failing_database_runs_nothing_unapproved(portal: Portal, o
 
 
 def _decide_bravely(office: Office) -> None:
-    """Decide what is there; the database may fail here as well."""
-    try:
-        decide(waiting(1), office)
-    except DatabaseError:
-        return
-    except Exception as error:
-        # Somebody's deadline passed between reading and deciding.
-        assert "expired" in str(error), error
+    """Decide what is there; the database may fail here as well, and a deadline may have passed."""
+    with suppress(DatabaseError):
+        for row in waiting(1):
+            with suppress(Problem):
+                decide([row], office)
 
 
 def test_a_delegate_asks_for_itself(portal: Portal, office: Office) -> None:
@@ -208,7 +207,9 @@ def test_ungated_calls_ask_the_portal_nothing(portal: Portal, office: Office) ->
 
     async def run() -> None:
         async with (
-            Runtime(portal.url, office.key, name="idle", transport=transport, clock=lambda: 1000.0) as runtime,
+            Runtime(
+                portal.url, office.key, name="idle", transport=transport, clock=lambda: 1000.0
+            ) as runtime,
             runtime.session("procurement", user=KIM, conversation_id="c7") as session,
         ):
             for _ in range(300):
