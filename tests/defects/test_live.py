@@ -85,7 +85,7 @@ def test_a_burst_on_a_failing_database_runs_nothing_unapproved(portal: Portal, o
 
     Here one statement in fifty fails in every thread of the portal, while calls are asked, waited for and consumed.
     """
-    office.world.set_policy(timeout_seconds=4)
+    office.world.set_policy(timeout_seconds=3)
     chance = random.Random(1)
     runs: list[int] = []
 
@@ -102,9 +102,9 @@ def test_a_burst_on_a_failing_database_runs_nothing_unapproved(portal: Portal, o
             with failing(lambda number: chance.random() < 0.02) as counter:
                 calls = [
                     asyncio.create_task(session.call_tool("oa__purchase_pay", {"n": n}, execute=pay))
-                    for n in range(40)
+                    for n in range(30)
                 ]
-                await asyncio.sleep(1)
+                await asyncio.sleep(0.5)
                 for _ in range(200):
                     if all(call.done() for call in calls):
                         break
