@@ -9,7 +9,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
@@ -165,7 +165,7 @@ class ChannelAdmin(ScopedAdmin):
             if refusal:
                 raise Problem(409, "not_usable", refusal)
             channels.send_test(row)
-            return _t("The test message is on its way; the list of deliveries shows what becomes of it.")
+            return gettext("The test message is on its way; the list of deliveries shows what becomes of it.")
 
         return operations.run(
             self,
@@ -186,8 +186,8 @@ class ChannelAdmin(ScopedAdmin):
         def perform(row: Channel, data: dict[str, Any]) -> str:
             changes.outdate(row.organization)
             if channels.remove(row, actor=changes.actor(request)):
-                return _t("The channel is deleted.")
-            return _t("The channel has history: it is switched off, and its records stay.")
+                return gettext("The channel is deleted.")
+            return gettext("The channel has history: it is switched off, and its records stay.")
 
         return operations.run(
             self,

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 
@@ -109,7 +109,7 @@ class DeliveryAdmin(RecordAdmin):
 
         def perform(row: Delivery, data: dict[str, Any]) -> str:
             deliveries.retry(row, changes.actor(request))
-            return _t("It is due again.")
+            return gettext("It is due again.")
 
         return operations.run(
             self,

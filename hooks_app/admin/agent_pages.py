@@ -6,7 +6,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
@@ -102,7 +102,7 @@ def publish(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
 
     def perform(row: Agent, data: dict[str, Any]) -> str:
         publishing.publish(agent=row, comment=data["comment"], **_by(request))
-        return _t("Published. Runtimes have it within seconds.")
+        return gettext("Published. Runtimes have it within seconds.")
 
     errors = [error.to_json() for error in drafts.build(agent).errors] if agent is not None else []
     return operations.run(
@@ -131,8 +131,8 @@ def rollback(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         except Problem as problem:
             if problem.status != 404:
                 raise
-            raise Problem(404, "not_found", _t("The agent has no revision of this number.")) from problem
-        return _t("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
+            raise Problem(404, "not_found", gettext("The agent has no revision of this number.")) from problem
+        return gettext("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
 
     class Chosen(RollbackForm):
         """The revision whose button was pressed."""
@@ -199,7 +199,7 @@ def _served(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
     head = _head(agent)
     if head is None:
         return None, [
-            {"path": "agent", "code": "not_published", "message": _t("The agent was never published.")}
+            {"path": "agent", "code": "not_published", "message": gettext("The agent was never published.")}
         ]
     return (head.revision.manifest if head.revision and not head.errors else None), head.errors
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
@@ -65,7 +65,7 @@ class DecisionInline(ScopedTabular):
         """The chat, or the portal itself."""
         facts = row.identity_facts
         if not facts:
-            return _t("inbox or API")
+            return gettext("inbox or API")
         return f"{facts['channel']} · {facts['external_id']}"
 
 
@@ -178,7 +178,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
         return format_html(
             '<a class="hookgate-link" href="{}">{}</a>',
             url,
-            _t("revision %(number)d") % {"number": found.number},
+            gettext("revision %(number)d") % {"number": found.number},
         )
 
     @admin.display(description=_("deliveries"))

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
@@ -116,7 +116,7 @@ class RuntimeKeyAdmin(ScopedAdmin):
         )
         obj.__dict__.update(made.__dict__)
         messages.warning(
-            request, _t("Copy the key now, it is never shown again: %(plain)s") % {"plain": plain}
+            request, gettext("Copy the key now, it is never shown again: %(plain)s") % {"plain": plain}
         )
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class RuntimeKeyAdmin(ScopedAdmin):
 
         def perform(row: RuntimeKey, data: dict[str, Any]) -> str:
             keys.revoke(row, actor=changes.actor(request))
-            return _t("The key is worthless from now on.")
+            return gettext("The key is worthless from now on.")
 
         return operations.run(
             self,

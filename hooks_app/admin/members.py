@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from channels_app import identities
@@ -73,5 +73,5 @@ def _keep_an_admin(membership: Membership, field: str) -> None:
     ).exclude(pk=membership.pk)
     was_admin = Membership.objects.filter(pk=membership.pk, role=Role.ADMIN).exists()
     if was_admin and not others.exists():
-        text = _t("This is the organization's only active admin; make somebody else admin first.")
+        text = gettext("This is the organization's only active admin; make somebody else admin first.")
         raise Problem(400, "last_admin", text, errors=[FieldError(field, "last_admin", text)])

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
@@ -145,7 +145,7 @@ class OrganizationAdmin(ScopedAdmin):
     def _set(self, request: HttpRequest, object_id: str, *, read_only: bool) -> HttpResponse:
         def perform(row: Organization, data: dict[str, Any]) -> str:
             halting.set_read_only(organization=row, read_only=read_only, actor=changes.actor(request))
-            return _t("No tool that writes runs now.") if read_only else _t("Tools that write run again.")
+            return gettext("No tool that writes runs now.") if read_only else gettext("Tools that write run again.")
 
         text = (
             _("Tools that write do not run, approved or not; reading goes on.")

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextareaWidget
 
@@ -37,7 +37,7 @@ def halt(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
 
     def perform(row: Any, data: dict[str, Any]) -> str:
         halting.halt(**_of(row), reason=data["reason"], until=data["until"], actor=changes.actor(request))
-        return _t("Halted. No tool runs from now on.")
+        return gettext("Halted. No tool runs from now on.")
 
     return operations.run(
         screen,
@@ -59,7 +59,7 @@ def resume(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
 
     def perform(row: Any, data: dict[str, Any]) -> str:
         was_halted = halting.resume(**_of(row), actor=changes.actor(request))
-        return _t("Resumed. Tools run again.") if was_halted else _t("It was not halted.")
+        return gettext("Resumed. Tools run again.") if was_halted else gettext("It was not halted.")
 
     return operations.run(
         screen,

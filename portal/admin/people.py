@@ -9,7 +9,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.enums import ActionVariant
@@ -43,7 +43,7 @@ class PasswordForm(forms.Form):
         """Both must agree and pass the installation's rules."""
         cleaned = super().clean() or {}
         if cleaned.get("password") != cleaned.get("again"):
-            self.add_error("again", _t("The two passwords differ."))
+            self.add_error("again", gettext("The two passwords differ."))
         elif cleaned.get("password"):
             try:
                 validate_password(cleaned["password"])
@@ -195,7 +195,7 @@ class UserAdmin(ScopedAdmin):
     def roles(self, row: User) -> str:
         """In which organizations, as what. A superuser needs none."""
         named = [f"{m.organization.slug}: {m.get_role_display()}" for m in row.memberships.all()]
-        return ", ".join([_t("superuser")] * row.is_superuser + named) or "–"
+        return ", ".join([gettext("superuser")] * row.is_superuser + named) or "–"
 
     @action(
         description=_("Set password"), permissions=["operate"], icon="password", variant=ActionVariant.DEFAULT
@@ -207,7 +207,7 @@ class UserAdmin(ScopedAdmin):
             row.set_password(data["password"])
             row.save(update_fields=["password"])
             self.wrote(request, row, "password_set", {})
-            return _t("The password is set; every session of %(user)s has ended.") % {"user": row.username}
+            return gettext("The password is set; every session of %(user)s has ended.") % {"user": row.username}
 
         return operations.run(
             self,

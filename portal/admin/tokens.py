@@ -6,7 +6,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _t
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.enums import ActionVariant
@@ -98,7 +98,7 @@ class PersonalTokenAdmin(ScopedAdmin):
         )
         obj.__dict__.update(made.__dict__)
         messages.warning(
-            request, _t("Copy the token now, it is never shown again: %(plain)s") % {"plain": plain}
+            request, gettext("Copy the token now, it is never shown again: %(plain)s") % {"plain": plain}
         )
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ class PersonalTokenAdmin(ScopedAdmin):
 
         def perform(row: PersonalToken, data: dict[str, Any]) -> str:
             tokens.revoke(row, changes.actor(request))
-            return _t("The token is worthless from now on.")
+            return gettext("The token is worthless from now on.")
 
         return operations.run(
             self,
