@@ -53,7 +53,12 @@ REJECTED = {"status": "rejected", "decisions": [{"user": "bob"}], "outcome": Non
     ],
 )
 def test_each_fault_would_be_counted(change: dict[str, Any], found: set[str]) -> None:
-    seen = {"runs": {1: 1}, "records": {1: APPROVED, 2: REJECTED}, "cards": {1: 1, 2: 1}, "logged": {1: 1}}
+    seen: dict[str, Any] = {
+        "runs": {1: 1},
+        "records": {1: APPROVED, 2: REJECTED},
+        "cards": {1: 1, 2: 1},
+        "logged": {1: 1},
+    }
     seen |= change
     counts = count(
         [Payment(1, "approve"), Payment(2, "reject")],

@@ -1,0 +1,87 @@
+"""The parts of the docs that are generated: ``python -m tests.docs.tables`` writes them into their pages.
+
+A generated part stands between ``<!-- NAME -->`` and ``<!-- /NAME -->``.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hookgate.catalogue import CATALOGUE, CatalogueEntry
+from pydantic import BaseModel
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def generated(page: str, name: str) -> str:
+    """What stands in a page's generated part. Fails when the page has none of that name."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", page, re.DOTALL)
+    assert found, f"the page has no part {name}"
+    return found[1]
+
+
+def catalogue() -> str:
+    """One section per hook of the catalogue; other spellings of one class are told with it."""
+    return "\n".join(_section(entry) for entry in CATALOGUE.values() if entry.spelling_of is None)
+
+
+def _section(entry: CatalogueEntry) -> str:
+    spellings = [other.name for other in CATALOGUE.values() if other.spelling_of == entry.name]
+    facts = [
+        entry.summary,
+        f"Points: {_points(entry)}. Priority {entry.priority}. `on_error: {entry.on_error}`.",
+    ]
+    if spellings:
+        facts.append(f"Also spelled {', '.join(f'`{name}`' for name in spellings)}.")
+    if entry.attached:
+        facts.append("Attached to every agent.")
+    rows = list(_rows(entry.params_model()))
+    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else ["No parameters."]
+    return "\n".join([f"### `{entry.name}`", "", " ".join(facts), "", *table, ""])
+
+
+def _points(entry: CatalogueEntry) -> str:
+    named = entry.params_model().model_fields.get("points")
+    if named is not None:
+        return "those of its parameter `points`"
+    return ", ".join(f"`{point}`" for point in entry.points)
+
+
+def _rows(model: type[BaseModel]) -> Iterator[str]:
+    schema = model.model_json_schema()
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True, validated_data={})
+        shown = "required" if field.is_required() else f"`{json.dumps(default)}`"
+        kind = _type(schema, schema["properties"][name])
+        yield f"| `{name}` | {kind} | {shown} | {field.description} |"
+
+
+def _type(schema: dict[str, Any], field: dict[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(_type(schema, option) for option in field["anyOf"])
+    if "$ref" in field:
+        return "hook point"
+    kind = field["type"]
+    if kind == "integer":
+        return f"{field['minimum']}…{field['maximum']}"
+    if kind == "string":
+        return (
+            "name" if "pattern" in field else f"text of {field['minLength']}…{field['maxLength']} characters"
+        )
+    if kind == "array":
+        return f"list of {field.get('minItems', 0)}…{field['maxItems']}: {_type(schema, field['items'])}"
+    return str(kind)
+
+
+def write(path: Path, name: str, content: str) -> None:
+    """Put ``content`` into the part ``name`` of a page."""
+    page = path.read_text(encoding="utf-8")
+    old = generated(page, name)
+    path.write_text(page.replace(f"<!-- {name} -->\n{old}", f"<!-- {name} -->\n{content}"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(DOCS / "hooks.md", "catalogue", catalogue())

@@ -1,0 +1,161 @@
+"""What the docs say is there is there: links, tests, variables, metrics, hooks."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.docs.tables import DOCS, ROOT, catalogue, generated
+
+PAGES = sorted(
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+)
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(path: Path) -> set[str]:
+    """The fragments of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, fragment = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        wanted = (page.parent / path).resolve() if path else page
+        if not wanted.exists() or (fragment and fragment not in anchors(wanted)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_pages_are_found() -> None:
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert {"README.md", "docs/quickstart.md", "docs/hooks.md", "docs/threat-model.md"} <= names
+    assert "the-gate-and-its-entries" in anchors(DOCS / "hooks.md")
+
+
+def test_the_hooks_page_has_the_catalogue() -> None:
+    page = (DOCS / "hooks.md").read_text(encoding="utf-8")
+    assert generated(page, "catalogue") == catalogue(), "run python -m tests.docs.tables"
+
+
+def first_cells(page: Path, name: str) -> list[list[str]]:
+    """The rows of the table in a marked part, cells stripped, without its head."""
+    lines = [line for line in generated(page.read_text(encoding="utf-8"), name).splitlines() if line.strip()]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def variables() -> dict[str, bool]:
+    """Every variable that the portal reads, and whether it may come from a file."""
+    found: dict[str, bool] = {}
+    for path in (ROOT / "portal").rglob("*.py"):
+        for reader, name in re.findall(
+            r"environment\.(text|flag|number|words|secret|kept_secret)\(\s*\"(\w+)\"",
+            path.read_text(encoding="utf-8"),
+        ):
+            found[name] = found.get(name, False) or "secret" in reader
+    return found
+
+
+def test_the_environment_table_has_every_variable_and_no_other() -> None:
+    rows = first_cells(DOCS / "operations.md", "environment")
+    assert {row[0].strip("`"): row[1] == "yes" for row in rows} == variables()
+
+
+@pytest.mark.django_db
+def test_the_metrics_table_has_every_metric_and_no_other() -> None:
+    from portal.metrics import registry
+
+    ours = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in registry.collect()
+        if family.name.startswith("hookgate_")
+    }
+    rows = first_cells(DOCS / "operations.md", "metrics")
+    assert {row[0].strip("`") for row in rows} == ours
+    by_name = {row[0].strip("`"): row[1].strip("`") for row in rows}
+    for family in registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels}
+        if name in by_name and labels:
+            assert labels == {by_name[name]}, name
+
+
+def test_the_log_events_are_logged() -> None:
+    rows = first_cells(DOCS / "operations.md", "log events")
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row[0])]
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for app in ("portal", "channels_app", "hooks_app")
+        for path in (ROOT / app).rglob("*.py")
+    )
+    assert named
+    assert [name for name in named if f'"{name}"' not in code] == []
+
+
+def claimed_tests() -> Iterator[str]:
+    page = (DOCS / "threat-model.md").read_text(encoding="utf-8")
+    for line in page.partition("## Claims")[2].partition("## What it does not defend")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and cells not in (["claim", "test"], ["---", "---"]):
+            yield cells[1].strip("`")
+
+
+@pytest.mark.parametrize("test", list(claimed_tests()))
+def test_each_claim_names_a_test_that_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert (ROOT / path).is_file()
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    functions = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert name in functions
+
+
+def test_the_commands_of_the_docs_exist() -> None:
+    """`manage.py NAME` and `make NAME`, wherever a page says so."""
+    from django.core.management import get_commands
+
+    known = set(get_commands())
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    commands = set(re.findall(r"manage\.py ([a-z][a-z_]*)", text))
+    made = set(re.findall(r"(?:`|^|&& )make ([a-z]+)", text, re.MULTILINE))
+    assert commands - known == set()
+    assert made - targets == set()
+    assert {"run", "demo", "test"} <= made
+
+
+def test_every_make_target_has_its_help() -> None:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony
+    assert {line.split()[0] for line in listed.splitlines()} == set(phony[1].split())
+    assert all(len(line.split()) > 1 for line in listed.splitlines())
+
+
+def test_the_limits_that_the_operations_page_names() -> None:
+    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    from hooks_app.api.reading import THREADS
+    from hooks_app.api.waiting import STREAMS_PER_CALLER
+
+    assert THREADS == 8
+    assert "eight threads per web process" in page
+    assert f"{STREAMS_PER_CALLER} event streams per process" in page
+    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == 8 * 1024 * 1024
