@@ -37,7 +37,7 @@ CONFIRMATION = re.compile(r"/api/v1/confirmations/([0-9a-fA-F-]{32,36})")
 AGENT_EVENTS = re.compile(r"/api/v1/agents/[^/]+/events")
 INBOX_EVENTS = re.compile(r"/inbox/events")
 
-# Seconds. A quiet stream says something at least every 15; each time it also looks, and judges its caller again.
+# Seconds. A stream has a comment at least every 15, quiet or not; each time it also looks, and judges its caller again.
 HEARTBEAT = 10.0
 # For how long a caller who was judged may be told changes.
 TRUST = 2.0
@@ -189,9 +189,11 @@ class Application:
         sender: "Sender",
         subscription: Subscription,
     ) -> None:
-        judged = time.monotonic()
+        judged = commented = time.monotonic()
         while True:
-            woken = await subscription.wait(min(HEARTBEAT, _seconds_until(seen.turns_at)))
+            # However often something wakes it: the comment is due all the same.
+            left = commented + HEARTBEAT - time.monotonic()
+            await subscription.wait(min(left, _seconds_until(seen.turns_at)))
             if subscription.ended:
                 break
             now = await feed.now.load(ticket.key)
@@ -199,13 +201,15 @@ class Application:
                 break
             events = list(feed.changes(seen, now, ticket))
             seen = now
-            if not events and woken:
+            due = time.monotonic() - commented >= HEARTBEAT
+            if not events and not due:
                 continue
             if time.monotonic() - judged > TRUST:
                 if await _ticket(scope, None) != ticket:
                     break
                 judged = time.monotonic()
-            await sender.send_events(events)
+            await sender.send_events(events, comment=due)
+            commented = time.monotonic() if due else commented
         await sender.end()
 
 
@@ -235,10 +239,10 @@ class Sender:
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._write(f"retry: {RETRY}\n\n")
 
-    async def send_events(self, events: Iterable[Event]) -> None:
-        """Send events; without any, a comment that keeps the connection alive."""
+    async def send_events(self, events: Iterable[Event], *, comment: bool = False) -> None:
+        """Send events, and the comment that keeps the connection alive."""
         frames = [f"event: {event.name}\ndata: {json.dumps(event.data)}\n\n" for event in events]
-        await self._write("".join(frames) or ": quiet\n\n")
+        await self._write("".join(frames) + (": quiet\n\n" if comment else ""))
 
     async def end(self) -> None:
         """Close the stream; the client connects again."""

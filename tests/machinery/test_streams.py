@@ -1,5 +1,6 @@
 """``GET /agents/{agent}/events`` and ``GET /inbox/events``."""
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -125,6 +126,28 @@ def test_a_quiet_stream_says_so(portal: Portal, world: Any, monkeypatch: pytest.
         assert events.frame() == [": quiet"]
         assert events.frame() == [": quiet"]
         assert time.monotonic() - started < 5
+
+
+def test_a_stream_that_is_woken_for_nothing_says_so_too(
+    portal: Portal, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "HEARTBEAT", 0.3)
+    with portal.events(EVENTS, world.key) as events:
+        greet(events)
+        enough = threading.Event()
+
+        def wake() -> None:
+            while not enough.wait(0.02):
+                wakeups.publish(f"agent:{world.agent.pk}")
+
+        waker = threading.Thread(target=wake)
+        waker.start()
+        try:
+            assert events.frame() == [": quiet"]
+            assert events.frame() == [": quiet"]
+        finally:
+            enough.set()
+            waker.join()
 
 
 def test_a_revoked_key_hears_no_more(portal: Portal, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
