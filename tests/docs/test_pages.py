@@ -44,6 +44,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
+def test_every_page_of_the_docs_is_linked_from_another() -> None:
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in PAGES
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if target.partition("#")[0] and not re.match(r"[a-z]+:", target)
+    }
+    assert [page for page in PAGES if page.is_relative_to(DOCS) and page not in linked] == []
+
+
 def test_the_pages_are_found() -> None:
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     assert {"README.md", "docs/quickstart.md", "docs/hooks.md", "docs/threat-model.md"} <= names
