@@ -1,10 +1,7 @@
 """One portal for all tests of the contract: a real process, filled by ``apply``, spoken to over HTTP alone."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +9,9 @@ import pytest
 
 from channels_app.sandbox.feishu import FeishuSandbox
 from channels_app.sandbox.server import SandboxServer
-from examples.portal_process import ROOT, PortalProcess
+from examples.portal_process import PortalProcess
 from tests.contract.outside import Api, until
+from tests.contract.shell import Done, Shell, process
 
 FILES = Path(__file__).with_name("files")
 WORLD = FILES / "world.yaml"
@@ -26,9 +24,6 @@ SECRETS = {
     "ENCRYPT_KEY_2": "second-encrypt-key",
     "TOKEN_2": "second-verification-token",
 }
-# Two at a time: a command is mostly the start of its process.
-COMMANDS = ThreadPoolExecutor(2, thread_name_prefix="commands")
-
 KEYS = {
     "acme": ("--org", "acme"),
     "procurement": ("--agent", "acme/procurement"),
@@ -48,24 +43,31 @@ TOKENS = {
 class World:
     """The portal, its chat, and a client per key and person."""
 
-    def __init__(self, portal: PortalProcess, sandbox: SandboxServer, issued: dict[str, str]) -> None:
+    def __init__(
+        self, portal: PortalProcess, sandbox: SandboxServer, shell: Shell, issued: dict[str, str]
+    ) -> None:
         self.portal = portal
         self.sandbox = sandbox
+        self.shell = shell
         self.issued = issued
         self.clients = {name: Api(portal.url, plain) for name, plain in issued.items()}
 
     def __getitem__(self, name: str) -> Api:
         return self.clients[name]
 
-    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def command(self, *arguments: str) -> Done:
         """Run a management command, whatever its exit code."""
-        return command(self.portal, *arguments)
+        return self.shell.run(*arguments)
 
-    def apply(self, text: str) -> "subprocess.CompletedProcess[str]":
+    def process(self, *arguments: str) -> Done:
+        """The same as a process of its own."""
+        return process(self.portal, *arguments)
+
+    def apply(self, text: str, *options: str) -> Done:
         """Apply a config file of this text."""
         file = self.portal.folder / "given.yaml"
         file.write_text(text)
-        return self.command("apply", str(file))
+        return self.command("apply", str(file), *options)
 
     def card(self, marker: str, *, chat: str = "oc_1") -> dict[str, Any]:
         """The message whose card shows ``marker``; waits until it is there."""
@@ -82,19 +84,6 @@ class World:
         return self.sandbox.control(
             "press", message_id=message["message_id"], open_id=who, button=button, **more
         )
-
-
-def command(portal: PortalProcess, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """A management command as a process; stdout and stderr apart."""
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env=portal.environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def make_sandbox() -> FeishuSandbox:
@@ -121,12 +110,16 @@ def make_portal(folder: Path, sandbox: SandboxServer) -> PortalProcess:
     return PortalProcess(folder, environment=environment)
 
 
-def issue(portal: PortalProcess) -> dict[str, str]:
+def issue(shell: Shell) -> dict[str, str]:
     """Every key and token of the tests by name."""
     orders = {name: ("issue_key", *arguments) for name, arguments in KEYS.items()}
     orders |= {name: ("issue_token", *arguments) for name, arguments in TOKENS.items()}
-    printed = COMMANDS.map(lambda order: portal.manage(*order), orders.values())
-    return {name: plain.strip() for name, plain in zip(orders, printed, strict=True)}
+    issued = {}
+    for name, order in orders.items():
+        done = shell.run(*order)
+        assert done.returncode == 0, done.stderr
+        issued[name] = done.stdout.strip()
+    return issued
 
 
 @pytest.fixture(scope="session")
@@ -137,13 +130,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         SandboxServer(chat) as server,
         make_portal(tmp_path_factory.mktemp("contract"), server) as portal,
     ):
-        portal.manage("migrate", "--verbosity", "0")
-        portal.manage("apply", str(WORLD))
+        shell = Shell(portal)
+        for order in (("migrate", "--verbosity", "0"), ("apply", str(WORLD))):
+            done = shell.run(*order)
+            assert done.returncode == 0, done.stderr
         chat.directory.app("cli_1").callback_url = f"{portal.url}/channels/acme/ops/callback"
         chat.directory.app("cli_2").callback_url = f"{portal.url}/channels/solo/only/callback"
-        issued = issue(portal)
+        issued = issue(shell)
         portal.start()
-        yield World(portal, server, issued)
+        yield World(portal, server, shell, issued)
+        shell.close()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from hookgate import Runtime
+
 T = TypeVar("T")
 SCENE_SECONDS = 60.0
 
@@ -38,3 +40,21 @@ async def eventually(condition: Callable[[], Any], *, seconds: float = 20.0, wha
         assert asyncio.get_running_loop().time() < deadline, f"{what} did not happen within {seconds:g} s"
         await asyncio.sleep(0.02)
     return value
+
+
+class Scene:
+    """A runtime of the world's portal; a session is opened by the agent's name."""
+
+    def __init__(self, world: Any, *, key: str = "acme", **options: Any) -> None:
+        self.runtime = Runtime(world.portal.url, world.issued[key], name="contract-runtime", **options)
+
+    async def __aenter__(self) -> "Scene":
+        await self.runtime.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self.runtime.__aexit__(*exc)
+
+    def session(self, agent: str, **options: Any) -> Any:
+        """As ``Runtime.session``."""
+        return self.runtime.session(agent, **options)
