@@ -132,7 +132,9 @@ def rollback(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             if problem.status != 404:
                 raise
             raise Problem(404, "not_found", gettext("The agent has no revision of this number.")) from problem
-        return gettext("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
+        return (
+            gettext("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
+        )
 
     class Chosen(RollbackForm):
         """The revision whose button was pressed."""

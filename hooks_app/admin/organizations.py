@@ -145,7 +145,11 @@ class OrganizationAdmin(ScopedAdmin):
     def _set(self, request: HttpRequest, object_id: str, *, read_only: bool) -> HttpResponse:
         def perform(row: Organization, data: dict[str, Any]) -> str:
             halting.set_read_only(organization=row, read_only=read_only, actor=changes.actor(request))
-            return gettext("No tool that writes runs now.") if read_only else gettext("Tools that write run again.")
+            return (
+                gettext("No tool that writes runs now.")
+                if read_only
+                else gettext("Tools that write run again.")
+            )
 
         text = (
             _("Tools that write do not run, approved or not; reading goes on.")

@@ -207,7 +207,9 @@ class UserAdmin(ScopedAdmin):
             row.set_password(data["password"])
             row.save(update_fields=["password"])
             self.wrote(request, row, "password_set", {})
-            return gettext("The password is set; every session of %(user)s has ended.") % {"user": row.username}
+            return gettext("The password is set; every session of %(user)s has ended.") % {
+                "user": row.username
+            }
 
         return operations.run(
             self,

@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.core.paginator import InvalidPage
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.decorators import method_decorator
@@ -53,6 +54,14 @@ class PortalAdminSite(UnfoldAdminSite):
     ) -> HttpResponse:
         """So is the page for one's own password."""
         return redirect("password_change")
+
+    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """A page that there is not is no reason to fall over."""
+        try:
+            answer: HttpResponse = super().search(request, extra_context)
+        except (ValueError, InvalidPage):
+            return HttpResponseBadRequest(_("There is no such page of results."))
+        return answer
 
     def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
         """The screens under the sections that they name, those left out that the person may not see."""

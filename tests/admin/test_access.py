@@ -129,6 +129,20 @@ def test_an_auditor_looks_and_changes_nothing(acme: Tenant) -> None:
             assert browser.post(f"{addresses.of_list(screen)}add/", {}).status_code in (302, 403), address
 
 
+def test_nonsense_is_answered_in_good_order(acme: Tenant) -> None:
+    browser = sign_in(acme.people["admin"])
+    for _model, screen in addresses.screens():
+        for action in addresses.row_actions(screen):
+            for key in ("nonsense", "0", "11111111-1111-1111-1111-111111111111"):
+                address = f"{addresses.of_list(screen)}{key}/{action}/"
+                assert browser.get(address).status_code in (302, 403, 404), address
+                assert browser.post(address, {}).status_code in (302, 403, 404), address
+        for query in ("?q=%00", "?p=x", "?o=9.x", "?nonsense=1", "?agent__id__exact=nonsense"):
+            assert browser.get(addresses.of_list(screen) + query).status_code in (200, 302, 400), query
+    for query in ("?s=a&page=x", "?s=a&page=9"):
+        assert browser.get(f"/admin/search/{query}").status_code == 400
+
+
 def test_a_superuser_sees_everything(acme: Tenant, initech: Tenant) -> None:
     root = User.objects.create_superuser("root", "root@example.test", "a long enough one")
     browser = sign_in(root)
