@@ -18,6 +18,9 @@ from tests.e2e.conftest import Stage
 # How many payments are under way at once; the agent may have 20 that wait.
 AT_ONCE = 12
 FIRST = 100_000
+# How often somebody taps until there is an answer, and what they see when there is none.
+TAPS = 5
+NO_ANSWER = 200341
 # Where a card shows the amount that it asks about.
 ARGUMENT = re.compile(r'"amount": (\d+)')
 
@@ -53,6 +56,8 @@ class Crowd:
         self.stage = stage
         self.runs: Counter[int] = Counter()
         self.outcomes: dict[int, list[Outcome]] = {}
+        # Taps that the portal didn't answer within the platform's three seconds; not a fault, but told.
+        self.unanswered = 0
         self._cards: dict[int, list[str]] = {}
         self._seen: set[str] = set()
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -94,9 +99,19 @@ class Crowd:
             await self._tap(card, "ou_bob", "Reject", form={"reason": "soak"})
 
     async def _tap(self, card: str, who: str, button: str, **more: Any) -> None:
+        """Tap, and again when the portal didn't answer in the platform's time, as people do."""
         order = {"message_id": card, "open_id": who, "button": button, **more}
-        report = await asyncio.to_thread(lambda: self.stage.sandbox.control("press", **order))
-        assert report.get("status") == 200, report
+        for _ in range(TAPS):
+            report = await asyncio.to_thread(lambda: self.stage.sandbox.control("press", **order))
+            if report.get("status") == 200:
+                return
+            # Held back by the client: the card has lost its buttons meanwhile, so an earlier tap has counted.
+            if not report["sent"] and self.unanswered:
+                return
+            assert report["sent"], report
+            assert report["code"] == NO_ANSWER, report
+            self.unanswered += 1
+        raise AssertionError(f"no tap was answered: {report}")
 
     async def _card(self, amount: int) -> str:
         """The message that asks about ``amount``. Fails when none comes."""

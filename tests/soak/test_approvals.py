@@ -29,7 +29,8 @@ def test_every_approved_call_runs_once_and_no_other(stage: Stage, request: pytes
     counts = count(
         plans, runs=crowd.runs, records=crowd.records(), cards=crowd.cards(), logged=crowd.logged()
     )
-    print(f"\nsoak {request.node.callspec.id}: {', '.join(f'{name} {n}' for name, n in counts.items())}")
+    told = ", ".join(f"{name} {n}" for name, n in {**counts, "taps unanswered": crowd.unanswered}.items())
+    print(f"\nsoak {request.node.callspec.id}: {told}")
     assert faults(counts) == {}
     assert counts["ran"] == counts["approved"] > 0
 
