@@ -9,7 +9,15 @@ import time
 from tests import services
 
 # Tests whose outcome doesn't depend on the portal's own database: they start what they need, or need none.
-ONCE = ["tests/runtime", "tests/sandbox", "tests/contract", "tests/e2e", "tests/browser", "tests/soak", "tests/docs"]
+ONCE = [
+    "tests/runtime",
+    "tests/sandbox",
+    "tests/contract",
+    "tests/e2e",
+    "tests/browser",
+    "tests/soak",
+    "tests/docs",
+]
 
 
 def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:

@@ -24,6 +24,8 @@ SECRETS = {
     "ENCRYPT_KEY_2": "second-encrypt-key",
     "TOKEN_2": "second-verification-token",
 }
+METRICS_TOKEN = "metrics-token"
+
 KEYS = {
     "acme": ("--org", "acme"),
     "procurement": ("--agent", "acme/procurement"),
@@ -104,7 +106,12 @@ def make_sandbox() -> FeishuSandbox:
 def make_portal(folder: Path, sandbox: SandboxServer) -> PortalProcess:
     """A portal that isn't started yet, and may speak to the sandbox."""
     hosts = sandbox.base_url.removeprefix("http://")
-    environment = {"HOOKGATE_CHANNEL_HOSTS": hosts, "PLATFORM": sandbox.feishu_url, **SECRETS}
+    environment = {
+        "HOOKGATE_CHANNEL_HOSTS": hosts,
+        "HOOKGATE_METRICS_TOKEN": METRICS_TOKEN,
+        "PLATFORM": sandbox.feishu_url,
+        **SECRETS,
+    }
     if "PYTHONPATH" in os.environ:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return PortalProcess(folder, environment=environment)

@@ -40,7 +40,7 @@ class Api:
         self.http = httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=90, trust_env=False)
         self._digests: dict[str, str] = {}
 
-    def get(self, path: str, /, *, headers: dict[str, str] | None = None, **query: Any) -> httpx.Response:
+    def get(self, path: str, /, *, headers: Any = None, **query: Any) -> httpx.Response:
         named = {name.rstrip("_"): value for name, value in query.items()}
         return _checked(self.http.get(path, params=named, headers=headers))
 

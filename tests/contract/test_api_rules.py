@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ RFC3339_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # One call per row of the contract's table: method, path, body, the scope of a runtime key.
-CALLS = [
+CALLS: list[tuple[str, str, Any, str]] = [
     ("GET", "/agents/procurement/registry", None, "registry"),
     ("GET", "/agents/procurement/registry/revisions", None, "registry"),
     ("GET", "/agents/procurement/registry/revisions/1", None, "registry"),

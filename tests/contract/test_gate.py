@@ -44,7 +44,8 @@ FIRES = [
 
 async def what_happens(world: World, agent: str, tool_name: str, args: dict[str, Any]) -> str:
     """Whether a call runs, asks, or what blocks it."""
-    tool, events = Tool(), []
+    events: list[Any] = []
+    tool = Tool()
     async with Scene(world) as at, at.session(agent, user=STRANGER, on_event=events.append) as session:
         call = asyncio.create_task(session.call_tool(tool_name, args, execute=tool, tool_call_id="t"))
         await eventually(lambda: call.done() or any(e["type"] == "awaiting_confirmation" for e in events))
@@ -79,7 +80,8 @@ def test_cancelling_a_call_cancels_its_request(world: World) -> None:
 
 
 def test_leaving_detaches_and_the_next_process_takes_over(world: World) -> None:
-    conversation, tool, events = uuid.uuid4().hex, Tool("paid"), []
+    events: list[Any] = []
+    conversation, tool = uuid.uuid4().hex, Tool("paid")
 
     async def leave() -> None:
         async with Scene(world) as at:
@@ -126,7 +128,8 @@ def test_what_was_consumed_without_an_outcome_never_runs_again(world: World) -> 
 
 
 def test_without_a_tool_call_id_a_restart_asks_again(world: World) -> None:
-    conversation, events = uuid.uuid4().hex, []
+    events: list[Any] = []
+    conversation = uuid.uuid4().hex
 
     async def ask() -> None:
         seen = len(events)

@@ -94,7 +94,8 @@ def test_a_refusal_is_not_out_of_reach(restarted: World, key: str, agent: str) -
 
 
 def test_a_request_outlives_the_portal(restarted: World) -> None:
-    world, tool, events = restarted, Tool("paid"), []
+    events: list[Any] = []
+    world, tool = restarted, Tool("paid")
     marker = uuid.uuid4().hex
 
     async def scene() -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.conftest import World
+from tests.contract.conftest import METRICS_TOKEN, World
 from tests.contract.outside import Api, digest, paths, refusal
 
 ENTRY = {
@@ -218,7 +218,7 @@ def test_the_service_says_how_it_is(world: World) -> None:
     for word in ("database", "broker", "deliver"):
         assert word in ready.text
     assert re.search(r"wake.?ups", ready.text)
-    metrics = client.get("/metrics")
+    metrics = client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
     assert metrics.status_code == 200
     assert metrics.headers["content-type"].startswith("text/plain")
     assert re.search(r"^# TYPE \w+ (counter|gauge|histogram)$", metrics.text, re.MULTILINE)

@@ -91,7 +91,8 @@ def test_a_call_that_needs_nobody(world: World) -> None:
 
 
 def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None:
-    tool, events = Tool("paid"), []
+    events: list[Any] = []
+    tool = Tool("paid")
 
     async def scene() -> Any:
         async with (
@@ -133,7 +134,8 @@ def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None
 
 
 def test_a_rejected_call_tells_the_model_why(world: World) -> None:
-    tool, events = Tool(), []
+    events: list[Any] = []
+    tool = Tool()
 
     async def scene() -> Any:
         async with Scene(world) as at, at.session("procurement", on_event=events.append) as session:
@@ -212,7 +214,8 @@ def test_sync_tools_and_fronting_tools(world: World) -> None:
 
 
 def test_order_rewriting_and_the_end_of_the_chain(world: World) -> None:
-    tool, denied = Tool(), []
+    denied: list[Any] = []
+    tool = Tool()
     early = Seen(name="early", priority=100)
     late = Seen(name="late", priority=200)
     never = Seen(name="never", priority=300)
@@ -261,7 +264,8 @@ def test_after_the_tool(world: World) -> None:
 
 
 def test_what_is_approved_is_what_the_chain_made_of_it(world: World) -> None:
-    tool, events = Tool(), []
+    events: list[Any] = []
+    tool = Tool()
     rewrite = Seen(name="rewrite")
     rewrite.answer = HookResult(modified_args={"amount": 7})
 
@@ -342,7 +346,8 @@ def test_the_other_points_through_emit(world: World) -> None:
 
 
 def test_a_delegate_has_its_own_registry_and_gate(world: World) -> None:
-    tool, events = Tool(), []
+    events: list[Any] = []
+    tool = Tool()
     mine = Seen()
 
     async def scene() -> Any:
@@ -375,7 +380,8 @@ def test_a_delegate_has_its_own_registry_and_gate(world: World) -> None:
 
 
 def test_an_evaluation_asks_nobody_and_writes_nothing(world: World) -> None:
-    tool, stub, events = Tool(), Tool("stubbed"), []
+    events: list[Any] = []
+    tool, stub = Tool(), Tool("stubbed")
 
     async def scene() -> list[Any]:
         async with (
@@ -468,3 +474,126 @@ def test_a_registry_of_hooks_by_itself() -> None:
     assert (before.allow, before.error, generic.allow) == (False, "no", False)
     assert start.additional_context == "hello"
     assert (after.allow, named, list(left)) == (True, ["seen"], [])
+
+
+def test_what_is_only_observed_changes_nothing(world: World) -> None:
+    text = """
+apiVersion: hookgate/v1
+organizations:
+  - slug: watch
+    name: Watch
+    members: [{user: alice, role: admin}]
+    connectors: [{slug: oa, actions: [{name: read, writes: false}]}]
+    agents:
+      - {slug: watched, name: Watched, owner: alice, hooks: {class_hooks: [
+          {name: connector_rate_limit, mode: observe, params: {max_calls: 1}}]}}
+"""
+    assert world.apply(text).returncode == 0
+    key = world.command("issue_key", "--agent", "watch/watched").stdout.strip()
+    tool = Tool()
+
+    async def scene() -> list[Any]:
+        async with (
+            Runtime(world.portal.url, key) as runtime,
+            runtime.session("watched", user=STRANGER) as session,
+        ):
+            return [await session.call_tool("oa__read", {}, execute=tool) for _ in range(2)]
+
+    first, second = play(scene())
+    assert (first.blocked, second.blocked, len(tool.ran)) == (False, False, 2)
+    would = next(part for part in second.trace if part["hook"] == "connector_rate_limit")
+    assert "would" in would["outcome"]
+    assert would["outcome"] != next(p for p in first.trace if p["hook"] == "connector_rate_limit")["outcome"]
+
+
+class Failing(PreToolUseHook):
+    """Fails, in one of the ways in which a hook can."""
+
+    name = "failing"
+
+    def __init__(self, how: str, on_error: str, point: str) -> None:
+        self.how, self.on_error, self.points = how, on_error, (point,)
+        self.timeout_seconds = 0.2
+
+    async def execute(self, ctx: HookContext) -> HookResult:
+        if self.how == "raises":
+            raise RuntimeError("broken")
+        if self.how == "hangs":
+            await asyncio.sleep(30)
+        return "yes"  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs", "answers nonsense"])
+@pytest.mark.parametrize("on_error", ["deny", "allow"])
+@pytest.mark.parametrize("point", ["PreToolUse", "PostToolUse"])
+def test_a_failing_hook_follows_its_on_error(world: World, how: str, on_error: str, point: str) -> None:
+    tool = Tool("secret result")
+
+    async def scene() -> Any:
+        async with Scene(world) as at, at.session("lenient") as session:
+            session.hooks.register(Failing(how, on_error, point))
+            return await session.call_tool("anything", {}, execute=tool)
+
+    outcome = play(scene())
+    stopped = on_error == "deny"
+    assert len(tool.ran) == (0 if stopped and point == "PreToolUse" else 1)
+    assert outcome.blocked is (stopped and point == "PreToolUse")
+    assert ("secret result" in outcome.observation) is not stopped
+    if stopped:
+        assert "failing" in outcome.observation
+    assert "failing" in {part["hook"] for part in outcome.trace}
+
+
+def test_two_runtimes_with_the_same_call_run_it_once(world: World) -> None:
+    events: list[Any] = []
+    tool, conversation = Tool("paid"), uuid.uuid4().hex
+
+    async def one(at: Scene) -> Any:
+        async with at.session("quiet", conversation_id=conversation, on_event=events.append) as session:
+            return await session.call_tool("oa__pay", {"n": 1}, execute=tool, tool_call_id="shared")
+
+    async def scene() -> list[Any]:
+        async with Scene(world) as first, Scene(world) as second:
+            calls = [asyncio.create_task(one(at)) for at in (first, second)]
+            await eventually(lambda: len([e for e in events if e["type"] == "awaiting_confirmation"]) == 2)
+            await asyncio.to_thread(world["bob"].respond, events[0], "approve")
+            return await asyncio.gather(*calls)
+
+    outcomes = play(scene())
+    assert len({outcome.confirmation_id for outcome in outcomes}) == 1
+    assert sorted(outcome.blocked for outcome in outcomes) == [False, True]
+    assert tool.ran == [{"n": 1}]
+
+
+@pytest.mark.parametrize("user", [None, {"id": 42}, {"id": "u1", "name": "Lee"}, {"email": "kim@acme.test"}])
+def test_every_user_is_on_record(world: World, user: Any) -> None:
+    conversation = uuid.uuid4().hex
+
+    async def scene() -> Any:
+        async with (
+            Scene(world) as at,
+            at.session("lenient", user=user, conversation_id=conversation) as session,
+        ):
+            return await session.call_tool("anything", {}, execute=Tool("ok"))
+
+    assert play(scene()).result == "ok"
+    listed = world["carol"].get("/calls", tool="anything", agent="lenient").json()["results"]
+    entry = next((row for row in listed if row["conversation_id"] == conversation), None)
+    assert entry is not None, "the call is not in the log"
+    if user and "id" in user:
+        assert str(user["id"]) in str(entry["user"])
+
+
+@pytest.mark.parametrize("user", [{"id": 42}, {"email": "kim@acme.test"}, {"id": "u1", "name": None}])
+def test_every_user_may_be_the_initiator(world: World, user: Any) -> None:
+    events: list[Any] = []
+
+    async def scene() -> Any:
+        async with Scene(world) as at, at.session("quiet", user=user, on_event=events.append) as session:
+            call = asyncio.create_task(session.call_tool("oa__pay", {}, execute=Tool(), tool_call_id="t"))
+            await eventually(lambda: events)
+            await session.cancel("t")
+            return await call
+
+    outcome = play(scene())
+    assert events[0]["type"] == "awaiting_confirmation", outcome.reason
