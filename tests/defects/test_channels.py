@@ -197,9 +197,20 @@ def test_a_name_that_leads_inside_is_not_called(
     answer's raw text went to members and to the model."""
     called: list[Any] = []
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    found = [(family, socket.SOCK_STREAM, 6, "", (address, 443))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    monkeypatch.setattr(socket.socket, "connect", lambda self, target: called.append(target))
+    resolve, connect = socket.getaddrinfo, socket.socket.connect
+
+    def lead_inside(host: Any, *more: Any, **named: Any) -> Any:
+        inside = [(family, socket.SOCK_STREAM, 6, "", (address, 443))]
+        return inside if host in ("open.feishu.cn", b"open.feishu.cn") else resolve(host, *more, **named)
+
+    def note(self: socket.socket, target: Any) -> None:
+        if target[0] != address or target[1] != 443:
+            return connect(self, target)  # the portal's own services
+        called.append(target)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lead_inside)
+    monkeypatch.setattr(socket.socket, "connect", note)
     office.world.set_agent(confirmation_mode="channel_only")
     request = office.ask()
     deliveries.sweep()

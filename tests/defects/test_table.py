@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -18,6 +19,7 @@ def rows() -> dict[int, tuple[str, list[tuple[str, str]]]]:
     return {int(number): (words, NODE.findall(tests)) for number, words, tests in found}
 
 
+@cache
 def functions(file: Path) -> dict[str, str]:
     """The file's functions, each with its docstring."""
     tree = ast.parse(file.read_text())
