@@ -7,7 +7,7 @@ from hookgate import HookContext, HookRegistry, HookResult, PreToolUseHook
 
 from benchmarks.measure import Figure, alternate
 
-ROUNDS = 9
+ROUNDS = 7
 SECONDS = 0.06
 
 

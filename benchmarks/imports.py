@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks.measure import Figure, alternate
 
-ROUNDS = 9
+ROUNDS = 7
 
 
 def run() -> list[Figure]:
