@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from hooks_app import keys
 from hooks_app.models import RuntimeKey
 from hooks_app.models.keys import KEY_SCOPES, default_scopes
-from portal.admin import changes, operations
+from portal.admin import changes, operations, shown_once
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
@@ -114,10 +114,14 @@ class RuntimeKeyAdmin(ScopedAdmin):
             created_by=request.user,
             actor=changes.actor(request),
         )
-        obj.__dict__.update(made.__dict__)
-        messages.warning(
-            request, gettext("Copy the key now, it is never shown again: %(plain)s") % {"plain": plain}
-        )
+        obj.__dict__.update(made.__dict__, plain=plain)
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """The only page that ever shows the key."""
+        text = _("Copy the key now, it is never shown again.")
+        return shown_once.page(self, request, obj, plain=obj.plain, text=text)
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Recorded by :mod:`hooks_app.keys`."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
@@ -13,7 +13,7 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from portal import tokens
-from portal.admin import accounts, changes, operations, reach
+from portal.admin import accounts, changes, operations, reach, shown_once
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
@@ -96,10 +96,14 @@ class PersonalTokenAdmin(ScopedAdmin):
             label=form.cleaned_data["label"],
             actor=changes.actor(request),
         )
-        obj.__dict__.update(made.__dict__)
-        messages.warning(
-            request, gettext("Copy the token now, it is never shown again: %(plain)s") % {"plain": plain}
-        )
+        obj.__dict__.update(made.__dict__, plain=plain)
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """The only page that ever shows the token."""
+        text = _("Copy the token now, it is never shown again.")
+        return shown_once.page(self, request, obj, plain=obj.plain, text=text)
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Recorded by :mod:`portal.tokens`."""
