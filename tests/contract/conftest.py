@@ -92,8 +92,10 @@ def make_sandbox() -> FeishuSandbox:
     """Two apps of two tenants, three groups, five people."""
     sandbox = FeishuSandbox()
     for number, suffix in (("1", ""), ("2", "_2")):
-        secrets = (SECRETS[name + suffix] for name in ("APP_SECRET", "ENCRYPT_KEY", "TOKEN"))
-        sandbox.add_app(f"cli_{number}", *secrets, f"tenant{number}", None)
+        secret, encrypt_key, token = (
+            SECRETS[name + suffix] for name in ("APP_SECRET", "ENCRYPT_KEY", "TOKEN")
+        )
+        sandbox.add_app(f"cli_{number}", secret, encrypt_key, token, f"tenant{number}", None)
     for chat, app in (("oc_1", "cli_1"), ("oc_2", "cli_1"), ("oc_3", "cli_2")):
         sandbox.add_chat(chat, chat, bots=[app])
     for name in ("alice", "bob", "dave", "nora"):

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -78,6 +79,24 @@ def test_the_same_call_again_attaches_to_the_same_request(world: World) -> None:
     assert acme.post(f"/confirmations/{first.json()['id']}/cancel").status_code == 200
     ended = acme.post("/confirmations", body)
     assert (ended.status_code, ended.json()["status"]) == (200, "cancelled")
+
+
+def test_two_that_ask_at_once_get_one_request(acme: Api) -> None:
+    for _ in range(5):
+        body = acme.request("quiet", "oa__pay")
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _, body=body: acme.post("/confirmations", body), range(6)))
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [201]
+        assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+def test_a_parent_is_a_request_within_reach(world: World) -> None:
+    acme = world["acme"]
+    parent = acme.asked("quiet", "oa__pay")
+    assert acme.ask("helper", "oa__pay", parent=parent["id"]).status_code == 201
+    for odd in (str(uuid.uuid4()), "x", world["solo"].asked("procurement", "any")["id"]):
+        answer = acme.ask("helper", "oa__pay", parent=odd)
+        assert (answer.status_code, paths(answer)) == (400, ["parent"]), odd
 
 
 @pytest.mark.parametrize(

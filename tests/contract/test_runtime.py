@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from hookgate import (
+    Hook,
     HookContext,
+    HookEvent,
     HookRegistry,
     HookResult,
     PostToolUseHook,
@@ -221,9 +223,9 @@ def test_order_rewriting_and_the_end_of_the_chain(world: World) -> None:
     never = Seen(name="never", priority=300)
     early.answer = HookResult(modified_args={"n": 2}, side_effects=["early: n is 2"])
 
-    class Denied(PreToolUseHook):
+    class Denied(Hook):
         name = "denied"
-        points = ("PermissionDenied",)
+        points = (HookEvent.PERMISSION_DENIED,)
 
         async def execute(self, ctx: HookContext) -> HookResult:
             denied.append(ctx.tool_name)
@@ -322,9 +324,9 @@ def test_the_example_of_the_seed_runs_as_printed(world: World) -> None:
 
 
 def test_the_other_points_through_emit(world: World) -> None:
-    class Prompt(PreToolUseHook):
+    class Prompt(Hook):
         name = "prompt"
-        points = ("UserPromptSubmit", "Notification")
+        points = (HookEvent.USER_PROMPT_SUBMIT, HookEvent.NOTIFICATION)
 
         async def execute(self, ctx: HookContext) -> HookResult:
             return HookResult(allow=False, error=f"no {ctx.prompt}", additional_context="careful")
@@ -506,14 +508,15 @@ organizations:
     assert would["outcome"] != next(p for p in first.trace if p["hook"] == "connector_rate_limit")["outcome"]
 
 
-class Failing(PreToolUseHook):
+class Failing(Hook):
     """Fails, in one of the ways in which a hook can."""
 
     name = "failing"
+    timeout_seconds = 0.2
 
-    def __init__(self, how: str, on_error: str, point: str) -> None:
-        self.how, self.on_error, self.points = how, on_error, (point,)
-        self.timeout_seconds = 0.2
+    def __init__(self, how: str, on_error: Any, point: str) -> None:
+        self.how, self.on_error = how, on_error
+        self.points = (HookEvent(point),)  # type: ignore[misc]
 
     async def execute(self, ctx: HookContext) -> HookResult:
         if self.how == "raises":

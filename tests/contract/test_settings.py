@@ -199,7 +199,7 @@ def test_a_request_without_a_way_to_people(world: World) -> None:
         tapped = world["acme"].asked("tapped", "oa__pay", {"marker": marker})
         open_otherwise = world["acme"].asked("procurement", "oa__pay", {"marker": marker})
         ended = world["acme"].get(f"/confirmations/{tapped['id']}", wait="30").json()
-        assert ended["status"] == "undeliverable"
+        assert ended["status"] == "undeliverable", ended["deliveries"]
         assert ended["ended_at"] is not None
         delivery = ended["deliveries"][0]
         assert delivery["status"] == "failed"
