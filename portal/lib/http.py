@@ -6,14 +6,18 @@ refused where the connection is opened, so that neither a redirect nor a changed
 
 import ipaddress
 import socket
+import time
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 from django.conf import settings
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
+# Seconds for a whole call; the time limits above are for each single step of it.
+LONGEST_CALL = 20.0
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _TRANSFER_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
 
@@ -54,30 +58,44 @@ def _listed(host: str, port: int) -> bool:
     return host in settings.CHANNEL_HOSTS or f"{host}:{port}" in settings.CHANNEL_HOSTS
 
 
-def _refuse_private(host: str, port: int) -> None:
+def _addresses(host: str, port: int) -> list[str]:
+    """Where to connect for ``host``: itself when it is listed, else the addresses it has now, each of them public."""
     if _listed(host, port):
-        return
-    for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        if not ipaddress.ip_address(address[0]).is_global:
-            raise ForbiddenAddress(f"{host} resolves to a private address; list it in HOOKGATE_CHANNEL_HOSTS")
+        return [host]
+    found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not all(ipaddress.ip_address(address).is_global for address in found):
+        raise ForbiddenAddress(f"{host} resolves to a private address; list it in HOOKGATE_CHANNEL_HOSTS")
+    return found
 
 
-class _GuardedBackend(httpx.BaseTransport):
-    """Checks where a host name leads immediately before the connection is opened."""
+class _GuardedBackend(httpcore.SyncBackend):
+    """Connects to the very addresses that were checked: a second look-up could be told something else."""
 
-    def __init__(self) -> None:
-        self._inner = httpx.HTTPTransport(retries=0)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+    def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore.NetworkStream:
         try:
-            _refuse_private(request.url.host, port)
+            addresses = _addresses(host, port)
         except socket.gaierror as error:
-            raise httpx.ConnectError(f"{request.url.host} does not resolve", request=request) from error
-        return self._inner.handle_request(request)
+            raise httpcore.ConnectError(f"{host} does not resolve") from error
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in addresses:
+            try:
+                return super().connect_tcp(address, port, *args, **options)
+            except httpcore.ConnectError as error:
+                failure = error
+        raise failure
 
-    def close(self) -> None:
-        self._inner.close()
+
+def _transport() -> httpx.HTTPTransport:
+    transport = httpx.HTTPTransport()
+    # httpx has no parameter for the network backend of its pool. The certificate is still checked for the host's name.
+    transport._pool = httpcore.ConnectionPool(
+        ssl_context=httpx.create_ssl_context(trust_env=False),
+        max_connections=100,
+        max_keepalive_connections=20,
+        keepalive_expiry=5.0,
+        network_backend=_GuardedBackend(),
+    )
+    return transport
 
 
 class Client:
@@ -99,6 +117,7 @@ class Client:
         timeout: float | None = None,
     ) -> httpx.Response:
         """Make one call. Raises ``httpx.HTTPError`` and :class:`ForbiddenAddress`."""
+        give_up = time.monotonic() + LONGEST_CALL
         with self._http.stream(
             method,
             f"{self._base}{path}",
@@ -113,6 +132,8 @@ class Client:
                 size += len(chunk)
                 if size > MAX_ANSWER_BYTES:
                     raise httpx.DecodingError("the answer is larger than 4 MiB", request=response.request)
+                if time.monotonic() > give_up:
+                    raise httpx.ReadTimeout("the answer came too slowly", request=response.request)
                 chunks.append(chunk)
         # The body is decoded already, so the headers that describe its encoding must go.
         kept = [(k, v) for k, v in response.headers.multi_items() if k.lower() not in _TRANSFER_HEADERS]
@@ -129,6 +150,6 @@ def _shared() -> httpx.Client:
     global _http
     if _http is None:
         _http = httpx.Client(
-            transport=_GuardedBackend(), follow_redirects=False, trust_env=False, timeout=TIMEOUT
+            transport=_transport(), follow_redirects=False, trust_env=False, timeout=TIMEOUT
         )
     return _http
