@@ -28,9 +28,9 @@ PATIENCE_MS = 20_000.0
 USER = {"id": "charlie", "name": "Charlie", "email": "charlie@acme.test"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, started once."""
+    """Chromium, started once per module: while its driver lives, this thread counts as inside an event loop."""
     if not Path(CHROMIUM).exists():
         missing = f"there is no Chromium at {CHROMIUM}; apt-get install chromium, or set HOOKGATE_CHROMIUM"
         if os.environ.get("HOOKGATE_REQUIRE_BROWSER") == "1":
@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PortalProcess]:
     """A portal with the sandbox IM and the sample organization; no agent is at work in it."""
     portal = PortalProcess(tmp_path_factory.mktemp("browser"))
