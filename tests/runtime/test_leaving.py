@@ -137,6 +137,9 @@ PROGRAM = """
 import asyncio, signal, sys
 from hookgate import Runtime
 
+# A shell starts background jobs with SIGINT ignored, and that is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 async def main():
     async with Runtime(sys.argv[1], "hg_test") as runtime:
         async with runtime.session("procurement", conversation_id="c7") as session:
