@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from hookgate import Runtime
+from hookgate import HookContext, HookResult, PreToolUseHook, Runtime
 
 T = TypeVar("T")
 SCENE_SECONDS = 60.0
@@ -58,3 +58,19 @@ class Scene:
     def session(self, agent: str, **options: Any) -> Any:
         """As ``Runtime.session``."""
         return self.runtime.session(agent, **options)
+
+
+class Seen(PreToolUseHook):
+    """Keeps the contexts that it was shown."""
+
+    name = "seen"
+
+    def __init__(self, **attributes: Any) -> None:
+        self.contexts: list[HookContext] = []
+        self.answer = HookResult()
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    async def execute(self, ctx: HookContext) -> HookResult:
+        self.contexts.append(ctx)
+        return self.answer

@@ -119,7 +119,7 @@ organizations:
     halted: {halted}
     freshness: {{revalidate_after_seconds: 1, max_stale_seconds: 15}}
     agents:
-      - {{slug: switched, name: Switched, owner: alice, enabled: {enabled}, unlisted_tools: allow,
+      - {{slug: switched, name: Switched, owner: alice, enabled: {enabled}, max_pending: 1000, unlisted_tools: allow,
           tools: [{{name: calculator, writes: false}}]}}
 """
 
