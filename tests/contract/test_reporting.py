@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -167,9 +168,12 @@ def test_a_limit_is_the_declarations(world: World) -> None:
 
 def test_a_repeated_call_counts_once_however_often_it_comes(world: World) -> None:
     user, call = uuid.uuid4().hex, str(uuid.uuid4())
-    answers = [acquire(world, user=user, call=call) for _ in range(5)]
-    assert all(answer["allowed"] for answer in answers)
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: acquire(world, user=user, call=call), range(12)))
+    assert answers == [answers[0]] * 12
+    assert (answers[0]["allowed"], answers[0]["remaining"]) == (True, 1)
     assert acquire(world, user=user)["allowed"] is True
+    assert acquire(world, user=user)["allowed"] is False
 
 
 def test_a_limit_needs_the_id_of_such_a_hook(world: World) -> None:
