@@ -6,7 +6,7 @@ first entry wins, except that a final status replaces ``unknown``.
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -81,30 +81,44 @@ def _store(entries: Sequence[Entry], runtime: str) -> Receipt:
         Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk")
     )
     rows = [_row(entry, runtime) for entry in entries]
-    _keep_apart(rows)
+    stored = _read_stored(rows)
+    _keep_apart(rows, {pk: agent_id for pk, (agent_id, _status) in stored.items()})
     wanted = _first_or_final(rows)
-    stored = dict(ConnectorCallLog.objects.filter(pk__in=list(wanted)).values_list("pk", "status"))
     new = [row for pk, row in wanted.items() if pk not in stored]
-    final = [row for pk, row in wanted.items() if stored.get(pk) == UNKNOWN and row.status != UNKNOWN]
+    final = [row for pk, row in wanted.items() if _replaces(row, stored.get(pk))]
     ConnectorCallLog.objects.bulk_create(new)
     ConnectorCallLog.objects.bulk_update(final, _REPLACED, batch_size=50)
     accepted = len(new) + len(final)
     return Receipt(accepted=accepted, duplicates=len(rows) - accepted)
 
 
-def _keep_apart(rows: Iterable[ConnectorCallLog]) -> None:
+def _read_stored(rows: Iterable[ConnectorCallLog]) -> dict[UUID, tuple[UUID | None, str]]:
+    """What is stored under any id that ``rows`` may get: agent and status. Read at once: between two reads another
+    agent's entry could appear, and be taken for one of this agent."""
+    ids = {pk for row in rows for pk in (row.pk, _own_id(row))}
+    found = ConnectorCallLog.objects.filter(pk__in=ids).values_list("pk", "agent_id", "status")
+    return {pk: (agent_id, status) for pk, agent_id, status in found}
+
+
+def _replaces(row: ConnectorCallLog, stored: tuple[UUID | None, str] | None) -> bool:
+    return stored is not None and stored[1] == UNKNOWN and row.status != UNKNOWN
+
+
+def _own_id(row: ConnectorCallLog) -> UUID:
+    assert row.agent_id is not None
+    return uuid.uuid5(row.agent_id, str(row.pk))
+
+
+def _keep_apart(rows: Iterable[ConnectorCallLog], taken: Mapping[UUID, UUID | None]) -> None:
     """Give a row whose id another agent has used already an id that follows from its own agent and that id.
 
     So the other agent's entry stays what it is, this one is not lost, and nobody learns that the id was taken.
     """
-    by_id = {row.pk: row for row in rows}
-    taken = dict(ConnectorCallLog.objects.filter(pk__in=list(by_id)).values_list("pk", "agent_id"))
     owners: dict[UUID, UUID | None] = dict(taken)
     for row in rows:
         owner = owners.setdefault(row.pk, row.agent_id)
         if owner != row.agent_id:
-            assert row.agent_id is not None
-            row.pk = uuid.uuid5(row.agent_id, str(row.pk))
+            row.pk = _own_id(row)
 
 
 def _first_or_final(rows: Iterable[ConnectorCallLog]) -> dict[UUID, ConnectorCallLog]:

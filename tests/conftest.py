@@ -50,14 +50,6 @@ def time() -> Iterator[Clock]:
         yield hands
 
 
-@pytest.fixture(autouse=True)
-def _fresh_cache() -> None:
-    """No test sees another's cache, lock-outs or rate limits."""
-    from django.core.cache import cache
-
-    cache.clear()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that need PostgreSQL belong to the second run; the first leaves them out."""
     from django.db import connection
