@@ -80,4 +80,3 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "reason": decision.reason,
         "at": clock.rfc3339(decision.at),
     }
-

@@ -149,7 +149,5 @@ def _shared() -> httpx.Client:
     """One connection pool per process."""
     global _http
     if _http is None:
-        _http = httpx.Client(
-            transport=_transport(), follow_redirects=False, trust_env=False, timeout=TIMEOUT
-        )
+        _http = httpx.Client(transport=_transport(), follow_redirects=False, trust_env=False, timeout=TIMEOUT)
     return _http
