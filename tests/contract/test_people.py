@@ -12,7 +12,7 @@ from tests.contract.conftest import SECRETS, World
 from tests.contract.outside import Api, paths, refusal
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser(world: World) -> Iterator[httpx.Client]:
     """Alice, signed in by the login page."""
     with httpx.Client(
