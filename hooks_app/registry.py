@@ -202,7 +202,9 @@ def _build(agent_id: UUID) -> None:
         now.built_publication = publication
         now.built_inputs_version = version
         now.save()
-    log.info("registry_built", agent=inputs.agent, organization=inputs.organization, errors=len(built.errors))
+    log.debug(
+        "registry_built", agent=inputs.agent, organization=inputs.organization, errors=len(built.errors)
+    )
 
 
 def _revise(head: RegistryHead, built: manifests.Built) -> RegistryRevision:

@@ -164,11 +164,13 @@ def _check(decision: str, reason: str | None) -> str | None:
 
 
 def _account_name(voter: Voter) -> str:
+    """What the platform calls the account, else what the binding says, else the person it is bound to."""
     account = voter.account
     if account is None:
         return ""
     bound = account.identity.name if account.identity else ""
-    return (account.name or bound)[:200]
+    person = voter.user.display_name if voter.user else ""
+    return (account.name or bound or person)[:200]
 
 
 def _actor(voter: Voter) -> Actor:

@@ -54,6 +54,13 @@ def test_a_call_that_needs_nobody(world: World) -> None:
     assert all({"hook", "outcome", "ms", "changed"} <= set(part) for part in outcome.trace)
 
 
+def logged(world: World, confirmation_id: str) -> dict[str, Any]:
+    """The call-log entry of the call that ran on an approval."""
+    entries = world["carol"].get("/calls", tool="oa__pay", status="succeeded").json()["results"]
+    found: dict[str, Any] = next(e for e in entries if e["confirmation_id"] == confirmation_id)
+    return found
+
+
 def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None:
     events: list[Any] = []
     tool = Tool("paid")
@@ -85,8 +92,7 @@ def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None
     assert request["args_digest"] == digest({"amount": 60000, "card_number": "4111"})
     assert request["consumed_at"] is not None
     assert request["initiator"] == STRANGER
-    entries = world["carol"].get("/calls", tool="oa__pay", status="succeeded").json()["results"]
-    entry = next(e for e in entries if e["confirmation_id"] == outcome.confirmation_id)
+    entry = logged(world, outcome.confirmation_id)
     assert (entry["agent"], entry["conversation_id"], entry["surface"]) == (
         "procurement",
         "c-approved",
