@@ -153,7 +153,9 @@ def test_the_commands_of_the_docs_exist() -> None:
 
 
 def test_every_make_target_has_its_help() -> None:
-    listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    # Inside `make test` it would say which folder it enters.
+    make = ["make", "--no-print-directory", "help"]
+    listed = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony
     assert {line.split()[0] for line in listed.splitlines()} == set(phony[1].split())
