@@ -271,7 +271,3 @@ class MessageReceipt(Answer):
 
     id: Uuid
     recipients: int
-
-
-class ConfigSchema(Answer):
-    """JSON Schema of the configuration file."""

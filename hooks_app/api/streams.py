@@ -6,7 +6,7 @@ The views here say who may listen; :mod:`hooks_app.api.waiting` keeps the connec
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Max, Q
@@ -107,14 +107,6 @@ class InboxEventsView(Endpoint):
                 holder=_holder(self.caller), topics=tuple(f"inbox:{pk}" for pk in sorted(found)), key=found
             )
         )
-
-
-class Snapshot(Protocol):
-    """What a stream shows now."""
-
-    @property
-    def turns_at(self) -> datetime | None:
-        """When it will look different although nobody changed anything."""
 
 
 @dataclass(frozen=True)
