@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -54,6 +54,18 @@ class Bound:
     matches_tool: matching.Predicate | None = None
     matches_subject: matching.Predicate | None = None
     condition: matching.Condition | None = None
+    # What a chain needs to know of every hook at every call, worked out once.
+    asks_context: bool = field(init=False)
+    may_abstain: bool = field(init=False)
+    passes_as: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "asks_context", self.condition is not None or self.matches_subject is not None)
+        # The base class always triggers and needs no asking.
+        own = getattr(self.hook.should_trigger, "__func__", None) is not Hook.should_trigger
+        put(self, "may_abstain", own)
+        put(self, "passes_as", "would_allow" if self.observe else "allowed")
 
     @classmethod
     def of_spec(cls, spec: HookSpec, hook: Hook) -> Bound:
@@ -162,13 +174,14 @@ async def run_chain(
     let through, by hook name.
     """
     merged = MergedResult() if merged is None else merged
+    trace = merged.trace
     for bound in hooks:
         begin_hook(context)
-        if not _matches(bound, context, merged.trace):
+        if bound.asks_context and not _matches(bound, context, trace):
             continue
         started = perf_counter()
         try:
-            if not bound.hook.should_trigger(context):
+            if bound.may_abstain and not bound.hook.should_trigger(context):
                 continue
             coroutine: Any = bound.hook.execute(context)
             if type(coroutine) is not CoroutineType:
@@ -179,7 +192,10 @@ async def run_chain(
                 result = end.value
             else:
                 result = await finish(coroutine, pending, bound.timeout)
-            changed = [] if _says_nothing(result) else _changes(_check_type(result), context)
+            if _says_nothing(result):
+                trace.append(_entry(bound.name, bound.passes_as, started, []))
+                continue
+            changed = _changes(_check_type(result), context)
         except BaseException as error:
             if not is_ours(error):
                 raise
@@ -187,7 +203,7 @@ async def run_chain(
             changed = []
         else:
             outcome = _apply(bound, context, result, merged)
-        merged.trace.append(_entry(bound.name, outcome, started, changed))
+        trace.append(_entry(bound.name, outcome, started, changed))
         if not merged.allow:
             break
     return merged
@@ -201,7 +217,7 @@ def _says_nothing(result: Any) -> bool:
         and result.modified_args is None
         and result.modified_result is None
         and result.error is None
-        and result.side_effects == []
+        and not result.side_effects
         and result.additional_context is None
         and result.system_message is None
         and result.stop is False
@@ -345,9 +361,4 @@ def ask(
 
 
 def _entry(name: str, outcome: str, started: float, changed: list[str]) -> TraceEntry:
-    return {
-        "hook": name,
-        "outcome": outcome,
-        "ms": round((perf_counter() - started) * 1000, 3),
-        "changed": changed,
-    }
+    return {"hook": name, "outcome": outcome, "ms": (perf_counter() - started) * 1000, "changed": changed}

@@ -73,7 +73,10 @@ def write_entry(call: ToolCall, *, redact: tuple[str, ...]) -> dict[str, Any]:
         "result_bytes": _measure(call.result),
         "confirmation_id": call.approval.id if call.approval else None,
         "registry_digest": manifest.digest if manifest else None,
-        "trace": [{**part, "hook": canonical.clean(part["hook"], 100)} for part in call.merged.trace[:_MANY]],
+        "trace": [
+            {**part, "hook": canonical.clean(part["hook"], 100), "ms": round(part["ms"], 3)}
+            for part in call.merged.trace[:_MANY]
+        ],
         "side_effects": [canonical.clean(text, _LONG) for text in call.merged.side_effects[:_MANY]],
     }
 
