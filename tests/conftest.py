@@ -14,6 +14,26 @@ from typing import Any
 import pytest
 
 from portal.lib import clock
+from tests.soak import counts
+
+COUNTS = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the long tests a file for their counts, unless whoever started this run wants them in theirs."""
+    if counts.SOAK and counts.VARIABLE not in os.environ:
+        handle, name = tempfile.mkstemp(prefix="hookgate-counts-")
+        os.close(handle)
+        os.environ[counts.VARIABLE] = name
+        config.stash[COUNTS] = Path(name)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what the long tests counted."""
+    if file := config.stash.get(COUNTS, None):
+        terminalreporter.section("counts")
+        terminalreporter.write_line(counts.table(file))
+        file.unlink()
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 from tests import services
+from tests.soak import counts
 
 # Tests whose outcome doesn't depend on the portal's own database: they start what they need, or need none.
 ONCE = [
@@ -33,14 +35,20 @@ def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
 
 
 def main() -> int:
-    """Run both passes and return 0 only if both passed."""
+    """Run both passes, print what long tests counted, and return 0 only if both passed."""
     arguments = sys.argv[1:] or ["-q", "--numprocesses=2", "--dist=loadfile"]
-    sqlite = run("SQLite, embedded", environment={"DATABASE_URL": "", "REDIS_URL": ""}, arguments=arguments)
-    postgres = run(
-        "PostgreSQL and Redis",
-        environment={"DATABASE_URL": services.postgres_url(), "REDIS_URL": services.redis_url()},
-        arguments=[*arguments, *(f"--ignore={path}" for path in ONCE)],
-    )
+    with tempfile.NamedTemporaryFile(prefix="hookgate-counts-") as file:
+        told = {counts.VARIABLE: file.name}
+        sqlite = run(
+            "SQLite, embedded", environment={"DATABASE_URL": "", "REDIS_URL": "", **told}, arguments=arguments
+        )
+        postgres = run(
+            "PostgreSQL and Redis",
+            environment={"DATABASE_URL": services.postgres_url(), "REDIS_URL": services.redis_url(), **told},
+            arguments=[*arguments, *(f"--ignore={path}" for path in ONCE)],
+        )
+        if counts.SOAK:
+            print(counts.table(Path(file.name)), flush=True)
     return sqlite or postgres
 
 

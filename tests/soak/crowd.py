@@ -27,6 +27,8 @@ ARGUMENT = re.compile(r'"amount": (\d+)')
 # What people do with a card, and how often. Only the first three are approvals.
 PLANS = {"approve": 5, "approve_repeated": 2, "approve_shared": 2, "reject": 2, "stranger": 2, "silence": 1}
 APPROVALS = ("approve", "approve_repeated", "approve_shared")
+# The counts that are no fault.
+SEEN = ("asked", "approved", "ran")
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def count(
     cards: dict[int, int],
     logged: Counter[int],
 ) -> dict[str, int]:
-    """What became of ``plans``. Everything from ``lost`` on is a fault and must be 0."""
+    """What became of ``plans``. Everything but ``SEEN`` is a fault and must be 0."""
     wanted = {payment.amount for payment in plans if payment.plan in APPROVALS}
     approved = {
         amount
@@ -188,8 +190,3 @@ def count(
         "log differs": len(set((runs - logged) + (logged - runs))),
         "outcome missing": sum(1 for amount in runs if records.get(amount, {}).get("outcome") != "succeeded"),
     }
-
-
-def faults(counts: dict[str, int]) -> dict[str, int]:
-    """The counts that should be 0 and aren't."""
-    return {name: n for name, n in counts.items() if n and name not in {"asked", "approved", "ran"}}
