@@ -41,6 +41,8 @@ class _Endpoint:
         if failure is not None and failure.delay_ms:
             await asyncio.sleep(failure.delay_ms / 1000)
         response = self._planned(failure) or self._carry_out(request, segment)
+        if failure is not None and failure.late_ms:
+            await asyncio.sleep(failure.late_ms / 1000)
         if failure is not None and failure.apply_then_drop:
             response = Response(dropped=True)
         self._close(call, response)
@@ -129,4 +131,6 @@ def _name(failure: Failure) -> str:
         return "apply_then_drop"
     if failure.drop_connection:
         return "drop_connection"
-    return f"status {failure.status}" if failure.status is not None else f"delay {failure.delay_ms} ms"
+    if failure.status is not None:
+        return f"status {failure.status}"
+    return f"late {failure.late_ms} ms" if failure.late_ms else f"delay {failure.delay_ms} ms"

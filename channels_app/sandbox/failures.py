@@ -15,7 +15,8 @@ class Failure:
 
     `delay_ms` waits first. `apply_then_drop` carries the call out and closes the connection without an answer;
     `drop_connection` closes it with nothing carried out; otherwise a `status` answers with `headers` and `body`
-    (an object is sent as JSON, a string as it is). Only a delay: the call is carried out late.
+    (an object is sent as JSON, a string as it is). Only a delay: the call is carried out late. `late_ms` comes after
+    the carrying out: the platform has done it, and a client that dies meanwhile doesn't know.
     """
 
     endpoint: str
@@ -24,6 +25,7 @@ class Failure:
     body: Any = None
     count: int = 1
     delay_ms: int = 0
+    late_ms: int = 0
     drop_connection: bool = False
     apply_then_drop: bool = False
 
@@ -44,15 +46,16 @@ class Failures:
         if order.get("endpoint") not in (*ENDPOINTS, "*"):
             raise BadOrder(f"endpoint: must be * or one of {', '.join(ENDPOINTS)}")
         failure = Failure(**order)
-        for name in ("count", "delay_ms"):
+        for name in ("count", "delay_ms", "late_ms"):
             if not isinstance(getattr(failure, name), int) or getattr(failure, name) < 0:
                 raise BadOrder(f"{name}: must be a whole number, not negative")
         if failure.status is not None and not (
             isinstance(failure.status, int) and 200 <= failure.status <= 599
         ):
             raise BadOrder("status: must be a number from 200 to 599")
-        if not (failure.status or failure.delay_ms or failure.drop_connection or failure.apply_then_drop):
-            raise BadOrder("status: give a status, a delay_ms, drop_connection or apply_then_drop")
+        effects = (failure.status, failure.delay_ms, failure.late_ms, failure.drop_connection)
+        if not any(effects) and not failure.apply_then_drop:
+            raise BadOrder("status: give a status, a delay_ms, a late_ms, drop_connection or apply_then_drop")
         if failure.status == 429 and failure.body is None:
             failure.body = RATE_LIMITED
             failure.headers.setdefault("x-ogw-ratelimit-reset", "2")

@@ -1,6 +1,7 @@
 """Planned failures, the clock, the records, and discovery."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -66,6 +67,18 @@ def test_a_delay(api, server):
     started = time.monotonic()
     assert api.token()["code"] == 0
     assert time.monotonic() - started >= 0.15
+
+
+def test_an_answer_that_comes_late_comes_after_the_call_was_carried_out(api, server):
+    server.control("failures", endpoint="send", late_ms=400)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(lambda: api.send(card(), uuid="d-2").json()["code"])
+        deadline = time.monotonic() + 5
+        while messages(server) == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not sent.done()
+        assert sent.result() == 0
 
 
 def test_failures_hit_only_their_endpoint(api, server):
