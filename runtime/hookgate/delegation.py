@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hookgate.events import HookEvent
+from hookgate.result import MergedResult
 
 if TYPE_CHECKING:
     from hookgate.session import Session
@@ -36,11 +37,19 @@ class DelegationRefused(Exception):
 class Delegation:
     """``async with session.delegate("researcher") as child``."""
 
-    def __init__(self, parent: Session, agent: str, on_event: Callable[[dict[str, Any]], Any] | None) -> None:
+    def __init__(
+        self,
+        parent: Session,
+        agent: str,
+        on_event: Callable[[dict[str, Any]], Any] | None,
+        surface: Literal["subagent", "workflow"],
+    ) -> None:
         self._parent = parent
         self._agent = agent
         self._on_event = on_event
+        self._surface = surface
         self._child: Session | None = None
+        self._may_stop = False
 
     async def __aenter__(self) -> Session:
         from hookgate.call import Blocked
@@ -60,7 +69,11 @@ class Delegation:
         if not started.allow:
             raise DelegationRefused(f"{started.blocked_by}: {started.error}")
         child = parent.runtime.open_child(
-            parent, self._agent, self._on_event, parent_request=_acting_for.get() or parent.parent_request
+            parent,
+            self._agent,
+            self._on_event,
+            surface=self._surface,
+            parent_request=_acting_for.get() or parent.parent_request,
         )
         await child.__aenter__()
         try:
@@ -72,12 +85,22 @@ class Delegation:
         if started.additional_context:
             child.context = "\n\n".join(filter(None, (child.context, started.additional_context)))
         self._child = child
+        child.delegation = self
         return child
+
+    async def may_stop(self, reason: str | None, metadata: dict[str, Any]) -> MergedResult:
+        """Ask the caller's SubagentStop hooks whether the delegate may end."""
+        merged = await self._parent.emit(
+            HookEvent.SUBAGENT_STOP, source=self._agent, reason=reason, metadata=metadata
+        )
+        self._may_stop = merged.allow
+        return merged
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._child is not None
         await self._child.__aexit__(kind, error, traceback)
-        if not self._parent.leaving:
+        # Whoever asked before and was let go has told the hooks already.
+        if not (self._may_stop or self._parent.leaving):
             await self._parent.emit(HookEvent.SUBAGENT_STOP, source=self._agent)

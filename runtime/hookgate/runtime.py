@@ -136,13 +136,19 @@ class Runtime:
         )
 
     def open_child(
-        self, parent: Session, agent: str, on_event: OnEvent | None, *, parent_request: str | None
+        self,
+        parent: Session,
+        agent: str,
+        on_event: OnEvent | None,
+        *,
+        surface: str,
+        parent_request: str | None,
     ) -> Session:
         """A delegate's session. Within an evaluation it is one too: nobody may be asked there."""
         return Session(
             self,
             agent,
-            surface="eval" if parent.surface == "eval" else "subagent",
+            surface="eval" if parent.surface == "eval" else surface,
             user=parent.initiator,
             conversation_id=parent.conversation_id,
             on_event=on_event,

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hookgate import gate, handlers, observations, threads, users
 from hookgate.approval import Approval
@@ -67,6 +67,7 @@ class Session:
         self.depth = depth
         self.runtime = runtime
         self.services = SessionServices(self)
+        self.delegation: Delegation | None = None
         self.leaving = False
         self.manifest: Manifest | None = None
         self._on_event = on_event
@@ -200,14 +201,31 @@ class Session:
         if by:
             merged.allow, merged.blocked_by, merged.error = False, by, reason
 
-    def delegate(self, agent: str, *, on_event: OnEvent | None = None) -> Delegation:
-        """A session of another agent, on surface ``subagent``, for the same user and conversation.
+    async def may_stop(self, *, reason: str | None = None, answer: str | None = None) -> MergedResult:
+        """Ask the Stop hooks whether the loop may end; for a delegate its caller's SubagentStop hooks too.
+
+        A denial's ``error`` says what is left to do. ``answer`` is in the hooks' ``metadata``.
+        """
+        metadata = {"answer": answer}
+        merged = await self.emit(HookEvent.STOP, reason=reason, metadata=metadata)
+        if merged.allow and self.delegation is not None:
+            return await self.delegation.may_stop(reason, metadata)
+        return merged
+
+    def delegate(
+        self,
+        agent: str,
+        *,
+        surface: Literal["subagent", "workflow"] = "subagent",
+        on_event: OnEvent | None = None,
+    ) -> Delegation:
+        """A session of another agent, for the same user and conversation; ``workflow`` for a plan's node.
 
         It fetches its own registry; nothing of this one's hooks is inherited. Entering raises
         DelegationRefused for an agent that this one may not delegate to, beyond depth 5, and when the
         delegate has no usable registry.
         """
-        return Delegation(self, agent, on_event or self._on_event)
+        return Delegation(self, agent, on_event or self._on_event, surface)
 
     async def take_registry(self) -> tuple[Manifest, Chains]:
         """The registry that holds now. Raises Blocked when no tool may run."""

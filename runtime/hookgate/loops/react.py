@@ -1,0 +1,178 @@
+"""A ReAct loop: the model thinks, picks tools, reads what came of them, until it answers.
+
+Every hook point is wired: the prompt is submitted, each tool call passes its chain (several of one reply
+at the same time), compaction and the end are asked for, a model that fails is reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from hookgate.events import HookEvent
+from hookgate.result import HookResult, Outcome, describe_error
+from hookgate.session import Session
+
+Message = dict[str, Any]
+Tool = Callable[[dict[str, Any]], Any]
+Ending = Literal["answered", "refused", "stopped", "failed", "used_up"]
+
+# A Stop hook that never agrees must not keep an agent at work for ever.
+MAX_STOP_DENIALS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest:
+    """A tool that the model picked. ``id`` is the model's own id of the call: a restarted process that
+    replays the same conversation takes up the same request by it."""
+
+    id: str
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said: a text, and the tools it picked. Without tools it is the answer."""
+
+    text: str = ""
+    tool_calls: tuple[ToolRequest, ...] = ()
+
+
+Model = Callable[[Sequence[Message]], Awaitable[Reply]]
+Compact = Callable[[list[Message]], Awaitable[list[Message]]]
+
+
+@dataclass(slots=True)
+class Run:
+    """What a loop came to.
+
+    ``ended``: ``answered``; ``refused`` (a hook refused the prompt); ``stopped`` (a hook asked the loop to
+    end); ``failed`` (the model raised); ``used_up`` (turns, or denials by Stop hooks). ``reason`` says more
+    for all but the first. ``messages`` is the conversation, ``outcomes`` every tool call in order.
+    """
+
+    messages: list[Message]
+    outcomes: list[Outcome] = field(default_factory=list)
+    ended: Ending = "answered"
+    text: str = ""
+    reason: str | None = None
+
+    def end(self, ended: Ending, reason: str | None = None) -> Run:
+        """Settle how it ended."""
+        self.ended, self.reason = ended, reason
+        return self
+
+
+async def run(
+    session: Session,
+    prompt: str,
+    *,
+    model: Model,
+    tools: Mapping[str, Tool],
+    max_turns: int = 25,
+    compact: Compact | None = None,
+    compact_after: int = 100,
+) -> Run:
+    """Play one prompt of ``session`` to its end.
+
+    ``model`` gets the messages so far: ``{"role": "system"|"user"|"assistant"|"tool", "content"}``, with
+    ``tool_calls`` at an assistant's and ``tool_call_id`` at a tool's. ``compact`` shortens them once there
+    are more than ``compact_after``, if the hooks let it. Raises nothing for what hooks, tools or the model
+    did; cancellation passes.
+    """
+    loop = Run([{"role": "system", "content": session.context}] if session.context else [])
+    submitted = await session.emit(HookEvent.USER_PROMPT_SUBMIT, prompt=prompt)
+    if not submitted.allow:
+        return loop.end("refused", submitted.error)
+    loop.messages.append({"role": "user", "content": prompt})
+    _add_texts(loop, submitted)
+    if submitted.stop:
+        return loop.end("stopped", "a hook at UserPromptSubmit asked to stop")
+    denials = 0
+    for _ in range(max_turns):
+        await _make_room(session, loop, compact, compact_after)
+        try:
+            reply = await model(loop.messages)
+        except Exception as error:  # noqa: BLE001  (a model's client may raise anything; hooks are told)
+            await session.emit(HookEvent.STOP_FAILURE, error=describe_error(error))
+            return loop.end("failed", describe_error(error))
+        _add_reply(loop, reply)
+        if reply.tool_calls:
+            if await _act(session, loop, reply.tool_calls, tools):
+                return loop.end("stopped", "a hook asked to stop")
+            continue
+        objection = await _try_to_stop(session, loop)
+        if objection is None:
+            return loop
+        denials += 1
+        if denials >= MAX_STOP_DENIALS:
+            return loop.end("used_up", objection)
+    return loop.end("used_up", f"no answer within {max_turns} turns")
+
+
+async def _make_room(session: Session, loop: Run, compact: Compact | None, compact_after: int) -> None:
+    if compact is None or len(loop.messages) <= compact_after:
+        return
+    asked = await session.emit(HookEvent.PRE_COMPACT, source="auto")
+    if not asked.allow:
+        return
+    loop.messages = await compact(loop.messages)
+    _add_texts(loop, await session.emit(HookEvent.POST_COMPACT, source="auto"))
+
+
+async def _act(
+    session: Session, loop: Run, requests: Sequence[ToolRequest], tools: Mapping[str, Tool]
+) -> bool:
+    """Run the tools of one reply at the same time; True when a hook wants the loop to end."""
+    async with asyncio.TaskGroup() as group:
+        calls = [group.create_task(_call(session, request, tools)) for request in requests]
+    stop = False
+    for request, call in zip(requests, calls, strict=True):
+        outcome = call.result()
+        if outcome is None:
+            observation = f"There is no tool called {request.name}."
+        else:
+            loop.outcomes.append(outcome)
+            observation = outcome.observation
+            stop = stop or outcome.stop
+        loop.messages.append({"role": "tool", "tool_call_id": request.id, "content": observation})
+        if outcome is not None and outcome.system_message:
+            loop.messages.append({"role": "system", "content": outcome.system_message})
+    return stop
+
+
+async def _call(session: Session, request: ToolRequest, tools: Mapping[str, Tool]) -> Outcome | None:
+    """None for a tool that this program doesn't have: nobody is asked to approve what can't run."""
+    execute = tools.get(request.name)
+    if execute is None:
+        return None
+    return await session.call_tool(request.name, request.args, execute=execute, tool_call_id=request.id)
+
+
+async def _try_to_stop(session: Session, loop: Run) -> str | None:
+    """None when the loop may end; else what a hook wants done before, which the model gets to read."""
+    asked = await session.may_stop(reason="answered", answer=loop.text)
+    if asked.allow:
+        return None
+    objection = f"{asked.blocked_by}: {asked.error}"
+    loop.messages.append({"role": "user", "content": objection})
+    return objection
+
+
+def _add_reply(loop: Run, reply: Reply) -> None:
+    loop.text = reply.text
+    message: Message = {"role": "assistant", "content": reply.text}
+    if reply.tool_calls:
+        message["tool_calls"] = [
+            {"id": request.id, "name": request.name, "args": request.args} for request in reply.tool_calls
+        ]
+    loop.messages.append(message)
+
+
+def _add_texts(loop: Run, merged: HookResult) -> None:
+    for text in (merged.additional_context, merged.system_message):
+        if text:
+            loop.messages.append({"role": "system", "content": text})
