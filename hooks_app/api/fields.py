@@ -10,13 +10,24 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from hookgate import canonical
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from portal.lib import ids
 
 # RFC 3339, section 5.6.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+NO_NUL = r"^[^\u0000]*$"
+# Stands for the component IJson, which :mod:`hooks_app.api.openapi` puts into the document: a model can't name it.
+I_JSON = {"x-i-json": True}
 
 
 class Body(BaseModel):
@@ -59,16 +70,27 @@ def check_text(value: str) -> str:
     return value
 
 
+class _NoNul:
+    """Describes what no text in a body may hold; the parser refuses it before any field is looked at."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core_schema) | {"pattern": NO_NUL}
+
+
 Uuid = Annotated[UUID, BeforeValidator(_read_uuid), WithJsonSchema({"type": "string", "format": "uuid"})]
 Moment = Annotated[
     datetime, BeforeValidator(_read_moment), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 ReadWhole = BeforeValidator(_read_whole)
 ReadQueryWhole = BeforeValidator(_read_query_whole)
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_text)]
-Text = Annotated[str, StringConstraints(max_length=200), AfterValidator(check_text)]
-LongText = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(check_text)]
-AgentReference = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(check_text)]
-SlugReference = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(check_text)]
+_Plain = Annotated[str, AfterValidator(check_text), _NoNul()]
+Name = Annotated[_Plain, StringConstraints(min_length=1, max_length=200)]
+Text = Annotated[_Plain, StringConstraints(max_length=200)]
+Note = Annotated[_Plain, StringConstraints(max_length=2000)]
+LongText = Annotated[_Plain, StringConstraints(max_length=10_000)]
+Email = Annotated[_Plain, StringConstraints(max_length=254)]
+AgentReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64)]
+SlugReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64)]
 Digest = Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)]
-Object = dict[str, Any]
+IJson = Annotated[Any, WithJsonSchema(I_JSON)]
+Object = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": I_JSON})]

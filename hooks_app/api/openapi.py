@@ -7,9 +7,10 @@ from drf_spectacular.contrib.pydantic import PydanticExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from hookgate import canonical
 from pydantic import BaseModel
 
-from hooks_app.api import answers
+from hooks_app.api import answers, fields
 from hooks_app.api.endpoint import RUNTIME_HEADER
 from portal.api.problems import CONTENT_TYPE
 
@@ -137,9 +138,43 @@ def _without_null(part: dict[str, Any]) -> dict[str, Any]:
     return kept if part.get("default") is None else kept | {"default": part["default"]}
 
 
+# RFC 7493 with the one addition that RFC 8785 needs: a number that would be written as an integer is a safe integer.
+I_JSON = {
+    "title": "IJson",
+    "description": "I-JSON: no integer beyond ±(2^53-1), no NUL character, no lone surrogate, no key twice.",
+    "anyOf": [
+        {"type": ["null", "boolean"]},
+        {"type": "string", "pattern": fields.NO_NUL},
+        {"type": "number", "minimum": -canonical.MAX_INTEGER, "maximum": canonical.MAX_INTEGER},
+        {"type": "number", "minimum": 1e21},
+        {"type": "number", "maximum": -1e21},
+        {"type": "array", "items": {"$ref": "#/components/schemas/IJson"}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": fields.NO_NUL},
+            "additionalProperties": {"$ref": "#/components/schemas/IJson"},
+        },
+    ],
+}
+
+
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Add what the views don't say: how each credential is sent, and that the event stream is no JSON."""
+    """Add what the views don't say: how each credential is sent, what I-JSON is, that the event stream is no JSON."""
+    result = _name_i_json(result)
+    result["components"]["schemas"]["IJson"] = I_JSON
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     events = result["paths"][EVENTS]["get"]["responses"]["200"]
     events["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     return result
+
+
+def _name_i_json(part: Any) -> Any:
+    """``part`` with a reference to the component wherever a field is I-JSON."""
+    if isinstance(part, list):
+        return [_name_i_json(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("x-i-json"):
+        kept = {key: value for key, value in part.items() if key in ("description", "default")}
+        return {"$ref": "#/components/schemas/IJson", **kept}
+    return {key: _name_i_json(value) for key, value in part.items()}

@@ -8,9 +8,12 @@ from hooks_app.api.fields import (
     AgentReference,
     Body,
     Digest,
+    Email,
+    IJson,
     LongText,
     Moment,
     Name,
+    Note,
     Object,
     ReadQueryWhole,
     ReadWhole,
@@ -92,7 +95,7 @@ class InitiatorFacts(Body):
 
     id: Name
     name: Text | None = None
-    email: Annotated[str, StringConstraints(max_length=254)] | None = None
+    email: Email | None = None
 
 
 class NewConfirmation(Body):
@@ -106,7 +109,7 @@ class NewConfirmation(Body):
     hook: Annotated[Name, StringConstraints(max_length=100)] = "approval_gate"
     registry_digest: Digest = Field(description="`digest` of the manifest that the runtime holds.")
     initiator: InitiatorFacts | None = None
-    summary: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    summary: Note | None = None
     timeout_seconds: Annotated[int, Field(ge=1, le=259_200), ReadWhole] | None = Field(
         None, description="Shortens the policy's time; never lengthens it."
     )
@@ -121,7 +124,7 @@ class Response(Body):
     """A person's decision."""
 
     decision: Literal["approve", "reject"]
-    reason: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    reason: Note | None = None
     args: Object | None = Field(None, description="Edited arguments; this release refuses them.")
 
 
@@ -144,7 +147,7 @@ class CallUser(Body):
 
     id: Text | None = None
     name: Text | None = None
-    email: Annotated[str, StringConstraints(max_length=254)] | None = None
+    email: Email | None = None
 
 
 _USER_ID: TypeAdapter[str] = TypeAdapter(Text)
@@ -171,18 +174,18 @@ class Call(Body):
     ] = Field(None, description="The end user, or only their id.")
     surface: Surface | None = None
     status: CallStatus
-    blocked_by: Annotated[str, StringConstraints(max_length=100)] | None = None
+    blocked_by: Annotated[Text, StringConstraints(max_length=100)] | None = None
     reason: LongText | None = None
     error: LongText | None = None
     started_at: Moment
     duration_ms: Annotated[float, Field(ge=0, le=1e12)] | None = None
-    args: Any = Field(None, description="Redacted by the runtime.")
+    args: IJson = Field(None, description="Redacted by the runtime.")
     args_digest: Digest | None = None
     result_bytes: Annotated[int, Field(ge=0, le=2**53 - 1), ReadWhole] | None = None
     confirmation_id: Uuid | None = None
     registry_digest: Digest | None = None
     trace: list[Object] = Field(default_factory=list, max_length=1000)
-    side_effects: list[Any] = Field(default_factory=list, max_length=1000)
+    side_effects: list[IJson] = Field(default_factory=list, max_length=1000)
 
 
 class CallBatch(Body):
@@ -204,5 +207,5 @@ class Acquisition(Body):
 class Message(Body):
     """A plain notice to a channel."""
 
-    text: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+    text: Annotated[LongText, StringConstraints(min_length=1, max_length=4000)]
     agent: AgentReference = Field(description="Slug or id of the agent that speaks.")
