@@ -7,7 +7,7 @@ from django.db import transaction
 
 from hooks_app.models import Agent, RuntimeKey
 from hooks_app.models.keys import KEY_PREFIX, KEY_SCOPES, default_scopes
-from portal import audit
+from portal import audit, outages
 from portal.lib import clock, crypto
 from portal.lib.problems import FieldError, invalid
 from portal.models import Organization, User
@@ -70,7 +70,8 @@ def authenticate(plain: str) -> RuntimeKey | None:
         return None
     minute = now.replace(second=0, microsecond=0)
     if key.last_used_at != minute:
-        RuntimeKey.objects.filter(pk=key.pk).update(last_used_at=minute)
+        with outages.tolerated():
+            RuntimeKey.objects.filter(pk=key.pk).update(last_used_at=minute)
         key.last_used_at = minute
     return key
 

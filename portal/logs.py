@@ -6,6 +6,8 @@ from typing import Any
 import structlog
 from django.conf import settings
 
+from portal import outages
+
 _SHARED: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
@@ -17,6 +19,7 @@ _SHARED: list[Any] = [
 structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,
+        outages.drop_repeated,
         *_SHARED,
         structlog.processors.format_exc_info,
         structlog.stdlib.ProcessorFormatter.wrap_for_formatter,

@@ -120,8 +120,24 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 elif _database["ENGINE"] == "django.db.backends.postgresql":
-    _database.setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
-    _database["OPTIONS"].setdefault("connect_timeout", 5)
+    _database["ENGINE"] = "portal.postgresql"
+    _database.setdefault("OPTIONS", {})["pool"] = {
+        "min_size": 1,
+        "max_size": 16,
+        # Shorter than the five seconds of patience that a runtime has: it is to read why it gets nothing.
+        "timeout": 3,
+        # By itself the pool would wait twice as long after each failure, and miss the server's return.
+        "reconnect_timeout": 2,
+    }
+    for _option, _seconds in {
+        "connect_timeout": 5,
+        # A server whose network is cut says nothing at all; by themselves connections hang for a quarter of an hour.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20000,
+    }.items():
+        _database["OPTIONS"].setdefault(_option, _seconds)
 else:
     raise ImproperlyConfigured(
         "DATABASE_URL: use sqlite:////absolute/path or postgresql://user:password@host/name"
@@ -226,7 +242,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"events": {"()": "portal.logs.formatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "events"}},
+    "filters": {"outages": {"()": "portal.outages.OnceFilter"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "events", "filters": ["outages"]}
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         # Both print whole URLs, which hold secrets on some platforms.

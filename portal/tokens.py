@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from portal import audit
+from portal import audit, outages
 from portal.lib import clock, crypto
 from portal.lib.problems import FieldError, invalid
 from portal.models import PersonalToken, User
@@ -63,7 +63,8 @@ def authenticate(plain: str) -> PersonalToken | None:
         return None
     minute = now.replace(second=0, microsecond=0)
     if token.last_used_at != minute:
-        PersonalToken.objects.filter(pk=token.pk).update(last_used_at=minute)
+        with outages.tolerated():
+            PersonalToken.objects.filter(pk=token.pk).update(last_used_at=minute)
         token.last_used_at = minute
     return token
 

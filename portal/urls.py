@@ -4,6 +4,8 @@ from django.urls import include, path
 
 from portal.admin.site import site
 
+handler500 = "portal.web.failures.failed"
+
 urlpatterns = [
     path("admin/", site.urls),
     path("", include("portal.web.urls")),

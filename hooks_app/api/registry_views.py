@@ -15,6 +15,7 @@ from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, RegistryRevision
+from portal import outages
 from portal.lib import clock
 from portal.lib.problems import FieldError, invalid, not_found
 
@@ -72,7 +73,8 @@ class RegistryView(Endpoint):
     def _record(self, agent: Agent, name: str, surface: str, revision: int | None) -> None:
         """Note which runtime holds what; a person who looks is no runtime."""
         if isinstance(self.caller, RuntimeCaller):
-            runtimes.record(agent, name or UNNAMED, surface, revision)
+            with outages.tolerated():
+                runtimes.record(agent, name or UNNAMED, surface, revision)
 
 
 def _current_revision(agent: Agent) -> int | None:

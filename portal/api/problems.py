@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from portal import outages
 from portal.lib.problems import Problem, not_found
 
 CONTENT_TYPE = "application/problem+json"
@@ -35,7 +36,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
 
     An error that nobody foresaw is logged with its traceback and answered with a bare 500 ``internal``.
     """
-    problem = _translate(error)
+    problem = _translate(error) or outages.note(error)
     if problem is None:
         log.error("api.failed", view=type(context.get("view")).__name__, exc_info=error)
         problem = Problem(500, "internal", "The portal failed to answer; its log has the reason.")
