@@ -13,6 +13,8 @@ class Subscription:
         self.loop = asyncio.get_running_loop()
         # The process is stopping: answer with what is known, and go.
         self.ended = False
+        # The last wake-up named one of the topics; otherwise it went to everybody, on suspicion.
+        self.named = self._named = False
         self._poked = asyncio.Event()
 
     async def wait(self, timeout_seconds: float) -> bool:
@@ -27,10 +29,16 @@ class Subscription:
             return False
         if not self.ended:
             self._poked.clear()
+        self.named, self._named = self._named, False
         return True
 
     def poke(self) -> None:
-        """Wake the waiter. Only in the thread of its own loop."""
+        """Wake the waiter, on suspicion. Only in the thread of its own loop."""
+        self._poked.set()
+
+    def poke_by_name(self) -> None:
+        """Wake the waiter, whose topic was named. Only in the thread of its own loop."""
+        self._named = True
         self._poked.set()
 
     def end(self) -> None:
@@ -76,7 +84,7 @@ class Hub:
         """Wake whoever subscribed to one of ``topics``."""
         with self._changed:
             found = {waiter for topic in topics for waiter in self._by_topic.get(topic, ())}
-        _tell(found, Subscription.poke)
+        _tell(found, Subscription.poke_by_name)
 
     def wake_all(self) -> None:
         """Wake everybody: something may have been missed."""

@@ -2,8 +2,9 @@
 
 A pure ASGI application, which :mod:`portal.asgi` puts before Django's handler: that one holds a thread per request. Who
 waits here has subscribed before it read (:mod:`portal.wakeups`), and sleeps until woken, until something runs out, or
-until its time is up. A look at the rows comes in two sizes: a cheap one, shared by everybody who was woken, says
-whether anything is different; the full one asks the view itself, which judges the caller again.
+until its time is up. A look at the rows comes in two sizes: a cheap one, shared by everybody who was woken on
+suspicion, says whether anything is different; the full one asks the view itself, which judges the caller again. Who
+was woken by name asks at once.
 """
 
 import asyncio
@@ -159,7 +160,8 @@ class Application:
                 if left <= 0 or subscription.ended:
                     break
                 woken = await subscription.wait(min(left, _seconds_until(expires_at)))
-                if woken and not subscription.ended and await self._open.load(pk):
+                suspicion = woken and not subscription.ended and not subscription.named
+                if suspicion and await self._open.load(pk):
                     continue
                 response = await reading.ask(scope)
             metrics.count("waits", result="pending" if _pending_until(response) else "answered")

@@ -42,8 +42,9 @@ def end(
         status="passed" if status == Status.APPROVED else "closed", ended_at=now
     )
     record(row, f"confirmation.{status}", actor=actor, data={**(data or {}), "reason": reason})
-    replace_cards(row)
+    # Before the cards: a wake-up is quick, and their pokes may find a slow broker.
     rows.wake(row)
+    replace_cards(row)
     return True
 
 
