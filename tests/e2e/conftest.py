@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,18 +38,24 @@ def _portal(backend: str, folder: Path, server: SandboxServer) -> PortalProcess:
     return PortalProcess(folder, environment=environment, companions=PRODUCTION)
 
 
-@pytest.fixture(scope="module", params=["embedded", "production"])
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The demo's stage, once per module and way of running."""
+@contextmanager
+def staged(backend: str, folder: Path, *, file: Path = demo.FILE) -> Iterator[Stage]:
+    """A stage for the organization ``demo`` of a config file; ``backend`` is ``embedded`` or ``production``."""
     chat = samples.sample(None)
-    folder = tmp_path_factory.mktemp(request.param)
-    with SandboxServer(chat) as server, _portal(request.param, folder, server) as portal:
+    with SandboxServer(chat) as server, _portal(backend, folder, server) as portal:
         portal.manage("migrate", "--verbosity", "0")
-        portal.manage("apply", str(demo.FILE))
+        portal.manage("apply", str(file))
         key = portal.manage("issue_key", "--org", "demo").strip()
         chat.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"
         portal.start()
         yield Stage(portal, server, key)
+
+
+@pytest.fixture(scope="module", params=["embedded", "production"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The demo's stage, once per module and way of running."""
+    with staged(request.param, tmp_path_factory.mktemp(request.param)) as built:
+        yield built
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class Crowd:
             conversation = uuid.uuid4().hex
             calls = [asyncio.create_task(self._call(payment, runtime, conversation)) for runtime in used]
             if payment.plan != "silence":
-                await self._meet(payment)
+                await self.meet(payment)
             self.outcomes[payment.amount] = await asyncio.gather(*calls)
 
     async def _call(self, payment: Payment, runtime: Runtime, conversation: str) -> Outcome:
@@ -90,17 +90,18 @@ class Crowd:
                 payment.tool, {"amount": payment.amount}, execute=self.pay, tool_call_id="call_01"
             )
 
-    async def _meet(self, payment: Payment) -> None:
+    async def meet(self, payment: Payment) -> None:
+        """Let people do with the payment's card what the plan says, once it is in the chat."""
         card = await self._card(payment.amount)
         if payment.plan == "stranger":
-            await self._tap(card, "ou_charlie", "Approve")
+            await self.tap(card, "ou_charlie", "Approve")
         if payment.plan in APPROVALS:
             repeat = 3 if payment.plan == "approve_repeated" else 1
-            await self._tap(card, "ou_bob", "Approve", repeat=repeat, together=True)
+            await self.tap(card, "ou_bob", "Approve", repeat=repeat, together=True)
         else:
-            await self._tap(card, "ou_bob", "Reject", form={"reason": "soak"})
+            await self.tap(card, "ou_bob", "Reject", form={"reason": "soak"})
 
-    async def _tap(self, card: str, who: str, button: str, **more: Any) -> None:
+    async def tap(self, card: str, who: str, button: str, **more: Any) -> None:
         """Tap, and again when the portal didn't answer in the platform's time, as people do."""
         order = {"message_id": card, "open_id": who, "button": button, **more}
         for _ in range(TAPS):
@@ -119,11 +120,12 @@ class Crowd:
         """The message that asks about ``amount``. Fails when none comes."""
         async with asyncio.timeout(demo.PATIENCE * 2):
             while amount not in self._cards:
-                self._look()
+                self.look()
                 await asyncio.sleep(0.05)
         return self._cards[amount][0]
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Note the cards that are new in the chat."""
         chat = self.stage.sandbox.sandbox
         with chat.lock:
             new = [m for m in chat.messages.by_id.values() if m.message_id not in self._seen]
@@ -135,21 +137,22 @@ class Crowd:
 
     def cards(self) -> dict[int, int]:
         """How many cards asked about each amount."""
-        self._look()
+        self.look()
         return {amount: len(found) for amount, found in self._cards.items()}
 
     def records(self) -> dict[int, dict[str, Any]]:
         """What the portal has on record about each amount."""
-        return {row["tool_args"]["amount"]: row for row in self._pages("confirmations", self.stage.key)}
+        return {row["tool_args"]["amount"]: row for row in self.pages("confirmations", self.stage.key)}
 
     def logged(self) -> Counter[int]:
         """How many successful calls of each amount the call log has."""
         token = self.stage.portal.manage("issue_token", "--user", "alice").strip()
         return Counter(
-            row["args"]["amount"] for row in self._pages("calls", token) if row["status"] == "succeeded"
+            row["args"]["amount"] for row in self.pages("calls", token) if row["status"] == "succeeded"
         )
 
-    def _pages(self, path: str, bearer: str) -> list[dict[str, Any]]:
+    def pages(self, path: str, bearer: str) -> list[dict[str, Any]]:
+        """Every row of a list of the REST API."""
         rows: list[dict[str, Any]] = []
         cursor: str | None = ""
         headers = {"Authorization": f"Bearer {bearer}"}

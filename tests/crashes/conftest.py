@@ -1,0 +1,27 @@
+"""The stage of the crash tests: the demo's, with payments that are patient enough for a worker's lease to run out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples import demo
+from tests.e2e.conftest import Stage, staged
+
+# Seconds; a card that a killed worker had in its hands comes after 90.
+PATIENCE = 600
+
+
+@pytest.fixture(scope="module", params=["embedded", "production"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The stage, once per module and way of running."""
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    file = folder / "patient.yaml"
+    text = demo.FILE.read_text(encoding="utf-8")
+    patient = text.replace(
+        "timeout_seconds: 60", f"timeout_seconds: {PATIENCE}, start_by_seconds: {PATIENCE}"
+    )
+    assert patient != text
+    file.write_text(patient, encoding="utf-8")
+    with staged(request.param, folder, file=file) as built:
+        yield built
