@@ -61,6 +61,7 @@ class Approval:
         self._announce = announce
         # Kept in memory only: a process that died can't pass for the one that consumed.
         self._attempt = str(uuid.uuid4())
+        self._use_by = 0.0
         self._creating: asyncio.Task[dict[str, Any]] | None = None
         self._waiting: asyncio.Task[dict[str, Any] | None] | None = None
 
@@ -85,6 +86,8 @@ class Approval:
                     False, "the portal gave no answer until long after the request's time was over"
                 )
             resource = ended
+        # A duration, because this machine's wall clock may be wrong.
+        self._use_by = self._clock() + _read_span(resource, "ended_at", "start_by", otherwise=0.0)
         await self._announce(
             "confirmation_resolved",
             {"id": self.id, "status": resource["status"], "reason": resource.get("reason")},
@@ -94,11 +97,22 @@ class Approval:
     async def consume(self, args_digest: str) -> None:
         """Use the approval for arguments with this digest; the tool may run when this returns.
 
-        The same attempt is repeated after a network failure, so an answer that got lost costs nothing.
+        The same attempt is repeated until the approval's time to start is over, so that an answer that got lost, or a
+        portal that restarts, costs no approval that people have given. Leaving ends the repeating.
         Raises Unreachable and Refused; `explain_consume` says what they mean.
         """
         body = {"args_digest": args_digest, "attempt": self._attempt}
-        reply = await self._persist("POST", f"confirmations/{self.id}/consume", body)
+        pause = self._pacing.pause_first
+        while True:
+            try:
+                reply = await self._persist("POST", f"confirmations/{self.id}/consume", body)
+            except Unreachable:
+                if self._detached or self._clock() + pause >= self._use_by:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._pacing.pause_last)
+            else:
+                break
         if reply.status != 200:
             raise Unreachable(f"unexpected answer {reply.status}")
 
@@ -166,8 +180,9 @@ class Approval:
 
     async def _await_end(self, resource: Mapping[str, Any]) -> dict[str, Any] | None:
         """The resource once it is no longer pending; None when its time is long over."""
-        # A duration, because this machine's wall clock may be wrong.
-        deadline = self._clock() + _read_life(resource) + self._pacing.grace
+        # A duration here too.
+        life = _read_span(resource, "created_at", "expires_at", otherwise=_LONGEST_LIFE)
+        deadline = self._clock() + life + self._pacing.grace
         self._waiting = asyncio.get_running_loop().create_task(self._poll(deadline))
         try:
             return await self._waiting
@@ -231,13 +246,14 @@ def _read_resource(reply: Reply, expected_id: str | None = None) -> dict[str, An
     return body
 
 
-def _read_life(resource: Mapping[str, Any]) -> float:
+def _read_span(resource: Mapping[str, Any], first: str, last: str, *, otherwise: float) -> float:
+    """Seconds between two times of a request; ``otherwise`` where one is missing or unreadable."""
     try:
-        created = datetime.fromisoformat(resource["created_at"])
-        expires = datetime.fromisoformat(resource["expires_at"])
-        return min(_LONGEST_LIFE, max(0.0, (expires - created).total_seconds()))
+        begins = datetime.fromisoformat(resource[first])
+        ends = datetime.fromisoformat(resource[last])
+        return min(_LONGEST_LIFE, max(0.0, (ends - begins).total_seconds()))
     except (KeyError, TypeError, ValueError):
-        return _LONGEST_LIFE
+        return otherwise
 
 
 def _read_verdict(resource: Mapping[str, Any], asked: dict[str, Any]) -> Verdict:

@@ -21,8 +21,8 @@ from tests.soak.crowd import Payment, payments
 COUNT = 300 if counts.SOAK else 12
 SEED = int(os.environ.get("HOOKGATE_SEED") or (random.randrange(10_000) if counts.SOAK else 7))
 # Seconds between two kills, and for everything.
-LONGEST_PAUSE = 4.0 if counts.SOAK else 0.6
-LIMIT = 1500.0 if counts.SOAK else 120.0
+LONGEST_PAUSE = 6.0 if counts.SOAK else 0.6
+LIMIT = 2400.0 if counts.SOAK else 240.0
 AT_ONCE = 8
 # How long the chat takes to answer once it has the message; a good part of the kills meet a worker there.
 CHAT_MS = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -103,6 +104,60 @@ def test_a_consume_whose_answers_were_all_lost_is_reported_as_unknown() -> None:
             portal.fail("consume", *["late-reset"] * TRIES)
             outcome, tool = await pay_through(portal, runtime)
             assert (outcome.blocked, tool.runs) == (True, [])
+            (request,) = portal.confirmations.values()
+            await eventually(lambda: request["outcome"] == "unknown")
+
+    asyncio.run(run())
+
+
+def approve(resource: dict[str, Any], *, seconds: float) -> None:
+    """People have said yes just now; the call may start for so many seconds."""
+    now = datetime.now(UTC)
+    start_by = now + timedelta(seconds=seconds)
+    resource.update(status="approved", ended_at=now.isoformat(), start_by=start_by.isoformat())
+
+
+@pytest.mark.parametrize("fault", ["reset", "late-reset", "503", "late-503"])
+def test_an_approval_outlives_a_portal_that_is_away_while_it_may_still_be_used(fault: str) -> None:
+    async def run() -> None:
+        async with serve(manifest(), timeout=0.1) as (portal, runtime):
+            tool = Tool("paid")
+            portal.on_create = lambda resource: approve(resource, seconds=60)
+            portal.fail("consume", *[fault] * TRIES * 4)
+            async with runtime.session("procurement", user=USER) as session:
+                outcome = await session.call_tool("oa__purchase_pay", {}, execute=tool)
+            assert (outcome.result, len(tool.runs)) == ("paid", 1)
+            assert len({body["attempt"] for body in portal.seen("consume") if body}) == 1
+
+    asyncio.run(run())
+
+
+def test_an_approval_is_not_waited_with_beyond_its_time_to_start() -> None:
+    async def run() -> None:
+        async with serve(manifest(), timeout=0.1) as (portal, runtime):
+            tool = Tool("paid")
+            portal.on_create = lambda resource: approve(resource, seconds=0.5)
+            portal.standing["consume"] = "reset"
+            async with asyncio.timeout(5), runtime.session("procurement", user=USER) as session:
+                outcome = await session.call_tool("oa__purchase_pay", {}, execute=tool)
+            assert (outcome.blocked_by, tool.runs) == ("approval_gate", [])
+            assert len(portal.seen("consume")) > TRIES
+
+    asyncio.run(run())
+
+
+def test_leaving_ends_the_repeating_of_a_use_that_got_no_answer() -> None:
+    async def run() -> None:
+        async with serve(manifest(), timeout=0.1) as (portal, runtime):
+            tool = Tool("paid")
+            portal.on_create = lambda resource: approve(resource, seconds=60)
+            portal.standing["consume"] = "late-reset"
+            async with runtime.session("procurement", user=USER) as session:
+                call = asyncio.create_task(session.call_tool("oa__purchase_pay", {}, execute=tool))
+                await eventually(lambda: len(portal.seen("consume")) > TRIES)
+            async with asyncio.timeout(2):
+                outcome = await call
+            assert (outcome.blocked_by, tool.runs) == ("approval_gate", [])
             (request,) = portal.confirmations.values()
             await eventually(lambda: request["outcome"] == "unknown")
 
