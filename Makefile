@@ -33,7 +33,7 @@ test: check ## the whole suite: SQLite, then PostgreSQL + Redis + Celery
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.run
 
 soak: .venv/installed-dev ## the long forms at full figures
-	@PATH="$(CURDIR)/$(BIN):$$PATH" HOOKGATE_SOAK=1 $(BIN)/python -m tests.run -q -s $(SOAK_TESTS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" HOOKGATE_SOAK=1 $(BIN)/python -m tests.run -v $(SOAK_TESTS)
 
 bench: .venv/installed-dev ## benchmarks, each beside its baseline
 	@$(BIN)/python -m benchmarks.run

@@ -25,8 +25,6 @@ def record(
     if path := os.environ.get(VARIABLE):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-    if SOAK:
-        print(f"\n{test}, {line['database']}, {rounds} rounds: {_words(faults)}; {_words(seen)}", flush=True)
     assert not any(faults.values()), line
 
 
