@@ -1,5 +1,6 @@
 """Two organizations, so that every test can try to look over the fence."""
 
+import uuid
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,3 +77,42 @@ def confirmation(whose: Any, **changes: Any) -> dict[str, Any]:
         "initiator": {"id": "u42", "name": "Kim", "email": "kim@acme.test"},
     }
     return {**body, **changes}
+
+
+@pytest.fixture
+def bodies(world) -> dict[tuple[str, str], dict[str, Any]]:
+    """A good body for every call that takes one."""
+    make.channel(world.acme)
+    make.class_hook(world.procurement, "connector_rate_limit")
+    make.publish(world.procurement)
+    made = world.runtime.post("/confirmations", confirmation(world.procurement)).body
+    path = f"/confirmations/{made['id']}"
+    entry = {
+        "id": str(uuid.uuid4()),
+        "agent": "procurement",
+        "tool_name": "oa__stock",
+        "status": "succeeded",
+        "started_at": "2026-11-02T09:30:00Z",
+        "user": {"id": "u42"},
+        "args": {"amount": 1},
+        "duration_ms": 1.5,
+        "trace": [{"hook": "approval_gate"}],
+        "side_effects": [1],
+    }
+    return {
+        ("POST", "/confirmations"): confirmation(world.procurement, timeout_seconds=60, summary="s"),
+        ("POST", f"{path}/consume"): {"args_digest": made["args_digest"], "attempt": str(uuid.uuid4())},
+        ("POST", f"{path}/outcome"): {"status": "failed", "detail": "d"},
+        ("POST", f"{path}/cancel"): {},
+        ("POST", f"{path}/respond"): {"decision": "reject", "reason": "r", "args": None},
+        ("POST", "/calls"): {"calls": [entry]},
+        ("POST", "/limits/acquire"): {
+            "agent": "procurement",
+            "hook": str(uuid.uuid4()),
+            "connector": "oa",
+            "user": "u42",
+            "call": str(uuid.uuid4()),
+        },
+        ("POST", "/channels/ops-feishu/messages"): {"text": "t", "agent": "procurement"},
+        ("PUT", "/agents/procurement/tools"): {"tools": [{"name": "oa__stock", "input_schema": {}}]},
+    }

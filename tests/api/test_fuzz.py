@@ -1,15 +1,11 @@
 """Whatever a client sends, the answer is one that the OpenAPI document declares, and never a 500."""
 
-import copy
-import uuid
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import make
-from tests.api.conftest import confirmation
+from tests.api.values import put
 
 SETTINGS = settings(
     max_examples=40,
@@ -26,61 +22,10 @@ VALUES = st.recursive(
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=80)
 
 
-@pytest.fixture
-def bodies(world) -> dict[tuple[str, str], dict[str, Any]]:
-    """A good body for every call that takes one."""
-    make.channel(world.acme)
-    make.class_hook(world.procurement, "connector_rate_limit")
-    make.publish(world.procurement)
-    made = world.runtime.post("/confirmations", confirmation(world.procurement)).body
-    path = f"/confirmations/{made['id']}"
-    entry = {
-        "id": str(uuid.uuid4()),
-        "agent": "procurement",
-        "tool_name": "oa__stock",
-        "status": "succeeded",
-        "started_at": "2026-11-02T09:30:00Z",
-        "user": {"id": "u42"},
-        "args": {"amount": 1},
-        "duration_ms": 1.5,
-        "trace": [{"hook": "approval_gate"}],
-        "side_effects": [1],
-    }
-    return {
-        ("POST", "/confirmations"): confirmation(world.procurement, timeout_seconds=60, summary="s"),
-        ("POST", f"{path}/consume"): {"args_digest": made["args_digest"], "attempt": str(uuid.uuid4())},
-        ("POST", f"{path}/outcome"): {"status": "failed", "detail": "d"},
-        ("POST", f"{path}/cancel"): {},
-        ("POST", f"{path}/respond"): {"decision": "reject", "reason": "r", "args": None},
-        ("POST", "/calls"): {"calls": [entry]},
-        ("POST", "/limits/acquire"): {
-            "agent": "procurement",
-            "hook": str(uuid.uuid4()),
-            "connector": "oa",
-            "user": "u42",
-            "call": str(uuid.uuid4()),
-        },
-        ("POST", "/channels/ops-feishu/messages"): {"text": "t", "agent": "procurement"},
-        ("PUT", "/agents/procurement/tools"): {"tools": [{"name": "oa__stock", "input_schema": {}}]},
-    }
-
-
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in ``value`` that could hold something else."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
-
-
-def put(body: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """``body`` with ``value`` at ``place``."""
-    if not place:
-        return value
-    changed = copy.deepcopy(body)
-    target = changed
-    for key in place[:-1]:
-        target = target[key]
-    target[place[-1]] = value
-    return changed
 
 
 @SETTINGS
