@@ -17,12 +17,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from channels_app import bots, buckets, outbox
+from channels_app import metrics as measures
 from channels_app.adapters.base import Adapter, AdapterError, Handle, Tap
 from channels_app.cards import Card, hide_body
 from channels_app.models import Channel, Delivery
 from channels_app.outbox import Job, Status
 from channels_app.pokes import poke_on_commit
-from portal import audit
+from portal import audit, metrics
 from portal.lib import clock
 from portal.lib.crypto import DecryptionFailed, bearer_digest
 from portal.lib.http import ForbiddenAddress
@@ -73,6 +74,7 @@ def _want(channel: Channel, recipient: str, topic: str, card: Card, send_before:
         channel=channel, recipient=recipient, topic=topic, defaults=content
     )
     if new:
+        outbox.tell("delivery.queued", row, channel)
         poke_on_commit(row.pk)
     else:
         _show(Delivery.objects.select_for_update(no_key=True).get(pk=row.pk), card)
@@ -98,6 +100,7 @@ def _show(row: Delivery, card: Card) -> None:
     row.wanted_version += 1
     if row.status == Status.QUEUED and not card.buttons:
         row.status, row.due_at = Status.SUPERSEDED, None
+        metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
     elif row.status == Status.SENT:
         # A later due time is a wait that the platform asked for.
         row.due_at = row.due_at or clock.now()
@@ -185,7 +188,12 @@ def _adopt(row: Delivery, tap: Tap) -> Delivery | None:
 
 def deliver(delivery_id: UUID) -> bool:
     """Bring one due row to its platform. Returns whether it was called; never raises for what the platform did."""
-    row = outbox.due(clock.now()).select_related("channel__app").filter(pk=delivery_id).first()
+    row = (
+        outbox.due(clock.now())
+        .select_related("channel__app", "channel__organization")
+        .filter(pk=delivery_id)
+        .first()
+    )
     if row is None:
         return False
     repeat_seconds = 0
@@ -202,6 +210,7 @@ def deliver(delivery_id: UUID) -> bool:
     job = outbox.claim(row.pk, repeat_seconds=repeat_seconds)
     if job is None:
         return False
+    job.delivery.channel = row.channel  # read once, for the call and the log
     _perform(job, row.channel)
     return True
 
@@ -218,7 +227,13 @@ def _perform(job: Job, channel: Channel) -> None:
     try:
         handle, hidden = _call(job, channel)
     except AdapterError as error:
-        log.warning("delivery_refused", delivery=str(job.delivery.pk), channel=channel.slug, code=error.code)
+        log.warning(
+            "delivery_refused",
+            delivery=str(job.delivery.pk),
+            topic=job.delivery.topic,
+            channel=channel.slug,
+            code=error.code,
+        )
         outbox.settle_error(job, error, duration_ms=_since(began))
     else:
         outbox.settle_ok(job, handle, hidden=hidden, duration_ms=_since(began))
@@ -248,7 +263,7 @@ def _call(job: Job, channel: Channel) -> tuple[Handle | None, bool]:
         raise
     except Exception as error:
         # An adapter's own defect must not lose the card, nor its place in the queue.
-        log.exception("adapter_broke", channel=channel.slug)
+        log.exception("adapter_broke", channel=channel.slug, topic=job.delivery.topic)
         raise AdapterError("internal", type(error).__name__, permanent=False, unknown=job.is_send) from error
 
 

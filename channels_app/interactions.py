@@ -13,9 +13,11 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from channels_app import deliveries, identities, topics
+from channels_app import metrics as measures
 from channels_app.adapters.base import Adapter, Answer, CallbackRefused, Reply, Tap
 from channels_app.cards import Card, hide_body
 from channels_app.models import App, Channel, Delivery, Interaction
+from portal import metrics
 from portal.lib import clock
 from portal.lib.crypto import same
 
@@ -33,6 +35,7 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
         raise CallbackRefused(403, "wrong_tenant", "the callback is for another tenant")
     stored = _stored(app, tap)
     if stored is not None:
+        metrics.count(measures.TAPS, result="repeated")
         return stored
     delivery = deliveries.resolve(
         Delivery.objects.filter(channel__app=app, organization_id=app.organization_id).select_related(
@@ -66,6 +69,7 @@ def _stored(app: App, tap: Tap) -> Answer | None:
 
 
 def _failed(adapter: Adapter) -> Answer:
+    metrics.count(measures.TAPS, result="failed")
     return adapter.answer(
         Reply(_("Something went wrong and nothing was recorded. Tap again, or use the inbox."), ok=False)
     )
@@ -93,8 +97,24 @@ def _once(channel: Channel, adapter: Adapter, tap: Tap, delivery: Delivery | Non
     row.save(update_fields=["result", "answer"])
     learned = {"tenant_key": tap.tenant_key} if delivery and not channel.app.tenant_key else {}
     App.objects.filter(pk=channel.app_id).update(last_callback_at=row.received_at, **learned)
-    log.info("interaction", channel=channel.slug, action=tap.action, result=row.result)
+    _tell(channel, tap, row)
     return answer
+
+
+def _tell(channel: Channel, tap: Tap, row: Interaction) -> None:
+    """Note what became of a tap. In its transaction: its line stands before those of what it changed."""
+    topic = row.delivery.topic if row.delivery else None
+    delivery = str(row.delivery.pk) if row.delivery else None
+    log.info(
+        "interaction",
+        channel=channel.slug,
+        organization=channel.organization.slug,
+        delivery=delivery,
+        topic=topic,
+        action=tap.action,
+        result=row.result,
+    )
+    metrics.count_on_commit(measures.TAPS, result=row.result)
 
 
 def _dispatch(adapter: Adapter, tap: Tap, delivery: Delivery | None) -> tuple[Reply, str]:

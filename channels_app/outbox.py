@@ -7,17 +7,20 @@ The attempt begins as ``unknown``, so that a worker that dies in the middle leav
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from channels_app import metrics as measures
 from channels_app import topics
 from channels_app.adapters.base import AdapterError, Handle
 from channels_app.cards import Card
 from channels_app.models import Channel, Delivery, DeliveryAttempt
 from channels_app.pokes import poke_on_commit
+from portal import metrics
 from portal.lib import clock, ids
 
 # Seconds. A delivery makes at most five calls of ten seconds and may wait for another worker's token.
@@ -81,6 +84,8 @@ def claim(delivery_id: UUID, *, repeat_seconds: float) -> Job | None:
     if not _still_wanted(row, doubt, now, repeat_seconds):
         row.due_at = row.lease = row.lease_until = None
         row.save()
+        if kind == "send":
+            metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
         return None
     attempt = DeliveryAttempt.objects.create(
         delivery=row, at=now, kind=kind, version=row.wanted_version, result=Result.UNKNOWN, duration_ms=0
@@ -119,6 +124,8 @@ def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int
         row = _held(job)
         if row is None:
             return
+        if row.sent_at is None:
+            metrics.observe_on_commit(measures.DELIVERY_WAIT_SECONDS, (now - row.created_at).total_seconds())
         if handle is not None:
             row.message_id, row.chat_id = handle.message_id, handle.chat_id
             row.handle = {"message_id": handle.message_id, "chat_id": handle.chat_id, **handle.more}
@@ -130,6 +137,12 @@ def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int
         row.last_error = None
         row.due_at = now if row.wanted_version > row.shown_version else None
         _finish(job, row, Result.OK, None, duration_ms)
+        tell(
+            f"delivery.{'sent' if job.is_send else 'updated'}",
+            row,
+            job.delivery.channel,
+            milliseconds=duration_ms,
+        )
         Channel.objects.filter(pk=row.channel_id).exclude(last_error="").update(
             last_error="", last_error_at=None
         )
@@ -200,9 +213,25 @@ def _held(job: Job) -> Delivery | None:
     return row
 
 
+def tell(event: str, row: Delivery, channel: Channel, **more: Any) -> None:
+    """Log what happened to a card, once it is committed."""
+    facts = {
+        "delivery": str(row.pk),
+        "topic": row.topic,
+        "channel": channel.slug,
+        "organization": channel.organization.slug,
+        **more,
+    }
+    transaction.on_commit(lambda: log.info(event, **facts), robust=True)
+
+
 def _finish(job: Job, row: Delivery, result: str, error: AdapterError | None, duration_ms: int) -> None:
     row.lease = row.lease_until = None
     row.save()
+    metrics.count_on_commit(measures.DELIVERY_ATTEMPTS, kind=job.attempt.kind, result=str(result))
+    metrics.observe_on_commit(measures.DELIVERY_SECONDS, duration_ms / 1000, kind=job.attempt.kind)
+    if job.is_send and row.status in (Status.SENT, Status.FAILED, Status.SUPERSEDED):
+        metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
     job.attempt.result = result
     job.attempt.duration_ms = duration_ms
     if error is not None:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 from channels_app import bots, interactions
 from channels_app.adapters.base import Adapter, Answer, CallbackRefused, InboundRequest
 from channels_app.models import Channel
+from portal import metrics
 from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem, not_found
 
@@ -30,6 +31,7 @@ def callback(request: HttpRequest, organization: str, slug: str) -> HttpResponse
         channel, adapter = _open(organization, slug)
         answer = _answer(channel, adapter, _inbound(request))
     except Problem as problem:
+        metrics.count(metrics.REFUSALS, kind="callback", status=str(problem.status), code=problem.code)
         return JsonResponse(problem.to_json(), status=problem.status, content_type="application/problem+json")
     return HttpResponse(answer.body, status=answer.status, content_type=answer.content_type)
 

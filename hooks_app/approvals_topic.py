@@ -11,6 +11,7 @@ from channels_app.models import Delivery, Identity
 from hooks_app import approval_cards, confirmations, eligibility
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
+from portal import metrics
 from portal.lib import ids
 from portal.lib.problems import Problem
 
@@ -27,9 +28,10 @@ class ApprovalsTopic:
             voter = eligibility.tapped(delivery.channel, tap.external_id, tap.name, identity)
             try:
                 row = confirmations.decide(
-                    request_id=row.pk, voter=voter, decision=tap.action, reason=tap.reason
+                    request_id=row.pk, voter=voter, decision=tap.action, reason=tap.reason, path="tap"
                 )
             except Problem as problem:
+                metrics.count(metrics.REFUSALS, kind="tap", status=str(problem.status), code=problem.code)
                 return _refuse(problem, rows.load(row.pk), delivery, tap, identity)
             return _reply(_thank(row, tap.action), row, delivery, ok=True)
 

@@ -6,6 +6,7 @@ first entry wins, except that a final status replaces ``unknown``.
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from hooks_app import metrics as measures
 from hooks_app.models import Agent, ConnectorCallLog
+from portal import metrics
 from portal.lib import clock
 from portal.models import Organization
 
@@ -67,10 +70,12 @@ class Entry:
 def store(entries: Sequence[Entry], *, runtime: str) -> Receipt:
     """Store all of ``entries``, or none if the database fails."""
     try:
-        return _store(entries, runtime)
+        receipt = _store(entries, runtime)
     except IntegrityError:
         # Two agents sent the same id at once; now the other one's row is there to be seen.
-        return _store(entries, runtime)
+        receipt = _store(entries, runtime)
+    metrics.count(measures.CALLS_REPEATED, receipt.duplicates)
+    return receipt
 
 
 @transaction.atomic
@@ -89,6 +94,8 @@ def _store(entries: Sequence[Entry], runtime: str) -> Receipt:
     ConnectorCallLog.objects.bulk_create(new)
     ConnectorCallLog.objects.bulk_update(final, _REPLACED, batch_size=50)
     accepted = len(new) + len(final)
+    for status, number in Counter(row.status for row in [*new, *final]).items():
+        metrics.count_on_commit(measures.CALLS, number, status=status)
     return Receipt(accepted=accepted, duplicates=len(rows) - accepted)
 
 

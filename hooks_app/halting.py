@@ -5,8 +5,9 @@ from typing import Any
 
 from django.db import transaction
 
+from hooks_app import metrics as measures
 from hooks_app.models import Agent
-from portal import audit, wakeups
+from portal import audit, metrics, wakeups
 from portal.lib import clock
 from portal.lib.problems import FieldError, invalid
 from portal.models import Organization
@@ -98,5 +99,6 @@ def _switch(
             data=data,
         )
         wakeups.publish_on_commit(f"{kind}:{row.pk}")
+        metrics.count_on_commit(measures.SWITCHES, kind=kind, verb=verb)
     for name, value in changes.items():
         setattr(row, name, value)

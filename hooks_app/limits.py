@@ -21,8 +21,10 @@ from limits.errors import StorageError
 from limits.storage import MemoryStorage, RedisStorage, Storage
 from limits.strategies import MovingWindowRateLimiter
 
+from hooks_app import metrics as measures
 from hooks_app import registry
 from hooks_app.models import Agent, LimitAcquisition
+from portal import metrics
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
 
@@ -63,6 +65,8 @@ def acquire(*, agent: Agent, hook: UUID, connector: str, user: str | None, call:
             verdict = _hit(scope, max_calls, window_seconds)
             row.answer = asdict(verdict)
             row.save(update_fields=["answer"])
+            result = "allowed" if verdict.allowed else "refused"
+            metrics.count_on_commit(measures.LIMIT_CHECKS, result=result)
             return verdict
     except IntegrityError:
         return Verdict(**LimitAcquisition.objects.get(agent=agent, hook=hook, call=call).answer)

@@ -7,6 +7,7 @@ The ``ETag`` is computed from one indexed read. A release that builds differentl
 """
 
 import hashlib
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,9 +19,10 @@ from django.db.models import F
 from hookgate import canonical
 
 from hooks_app import halting, manifests, registry_inputs
+from hooks_app import metrics as measures
 from hooks_app.manifests import Governance
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
-from portal import audit, wakeups
+from portal import audit, metrics, wakeups
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import Organization
@@ -194,6 +196,7 @@ def _build(agent_id: UUID) -> None:
         current = Organization.objects.values_list("inputs_version", flat=True).get(agents=agent_id)
         if now.built_publication_id == publication.pk and now.built_inputs_version == current:
             return  # somebody else built it while this one waited for the row
+        began = time.perf_counter()
         version, inputs = registry_inputs.read(agent_id, publication.content)
         built = manifests.build(inputs)
         if built.manifest is not None:
@@ -202,8 +205,15 @@ def _build(agent_id: UUID) -> None:
         now.built_publication = publication
         now.built_inputs_version = version
         now.save()
-    log.debug(
-        "registry_built", agent=inputs.agent, organization=inputs.organization, errors=len(built.errors)
+    seconds = time.perf_counter() - began
+    result = "unbuildable" if built.errors else "built"
+    metrics.observe(measures.REGISTRY_BUILD_SECONDS, seconds, result=result)
+    log.info(
+        "registry.built",
+        agent=inputs.agent,
+        organization=inputs.organization,
+        errors=len(built.errors),
+        seconds=round(seconds, 4),
     )
 
 

@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Loads the apps; what follows needs them.
 _django: Any = get_asgi_application()
 
-from portal import wakeups  # noqa: E402
+from portal import traffic, wakeups  # noqa: E402
 from portal.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
 
 SANDBOX_ROOT = "/sandbox"
@@ -70,10 +70,12 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
-application = BoundedBodies(
-    Portal(
-        waiting=import_string(settings.WAITING_APPLICATION),
-        sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
-        rest=_django,
+application = traffic.CountedRequests(
+    BoundedBodies(
+        Portal(
+            waiting=import_string(settings.WAITING_APPLICATION),
+            sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
+            rest=_django,
+        )
     )
 )

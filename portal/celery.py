@@ -1,16 +1,38 @@
 """The Celery application. Its tasks only poke and sweep: what must happen is in the database."""
 
 import os
+from typing import Any
 
+import kombu
 from celery import Celery
+from celery.app.amqp import AMQP
 from django.conf import settings
+from django_structlog.celery.steps import DjangoStructLogInitStep
+
+from portal import workers
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 # Seconds; a request is never held up by a broker that doesn't answer.
 SOCKET_TIMEOUT = 1
 
-app = Celery("portal")
+# Seconds between a worker's (and the scheduler's) attempts to reach a broker that is away: the first, the longest.
+RECONNECT = (0.5, 2.0)
+
+
+class _Connection(kombu.Connection):
+    """By itself it would wait two seconds longer each time, up to 30, and miss the broker's return by so much."""
+
+    def _ensure_connection(self, *args: Any, **options: Any) -> Any:
+        waits = {"interval_start": RECONNECT[0], "interval_step": RECONNECT[0], "interval_max": RECONNECT[1]}
+        return super()._ensure_connection(*args, **(waits | options))
+
+
+class _Messages(AMQP):
+    Connection = _Connection
+
+
+app = Celery("portal", amqp=_Messages)
 app.conf.update(
     broker_url=settings.REDIS_URL or "memory://localhost/",
     task_ignore_result=True,
@@ -24,6 +46,8 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
     broker_connection_retry_on_startup=True,
+    # For ever: a worker that gave up would have to be started by somebody.
+    broker_connection_max_retries=None,
     task_publish_retry=False,
     broker_transport_options={
         "socket_timeout": SOCKET_TIMEOUT,
@@ -49,3 +73,6 @@ app.conf.update(
     beat_schedule_filename=str(settings.VAR_DIR / "celerybeat-schedule"),
 )
 app.autodiscover_tasks()
+# Carries the id of the request that asked for a task into the task's log lines.
+app.steps["worker"].add(DjangoStructLogInitStep)
+workers.connect()

@@ -35,6 +35,15 @@ def number(name: str, default: int, *, largest: int) -> int:
     raise ImproperlyConfigured(f"{name}: {value!r} is not a number from 0 to {largest}")
 
 
+def address(name: str) -> str:
+    """``HOST:PORT``, or empty. Raises ``ImproperlyConfigured`` for anything else."""
+    value = text(name)
+    host, _, port = value.rpartition(":")
+    if not value or (host and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+        return value
+    raise ImproperlyConfigured(f"{name}: {value!r} is not an address; use HOST:PORT, such as 0.0.0.0:9100")
+
+
 def words(name: str) -> list[str]:
     """A comma-separated list; blanks are dropped."""
     return [word.strip() for word in text(name).split(",") if word.strip()]

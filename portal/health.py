@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import redis
 import structlog
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -13,12 +11,8 @@ from django.http import HttpRequest, JsonResponse
 from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from portal import embedded, wakeups
-
-TIMEOUT = 1.0  # seconds for the broker to answer
+from portal import brokers, embedded, wakeups
 
 log = structlog.get_logger(__name__)
 
@@ -49,13 +43,7 @@ def check_broker() -> Health:
         return Health(
             False, "no worker runs in this process; start it with `manage.py serve`, or set REDIS_URL"
         )
-    client: Any = redis.Redis.from_url(
-        settings.REDIS_URL,
-        socket_timeout=TIMEOUT,
-        socket_connect_timeout=TIMEOUT,
-        retry=Retry(NoBackoff(), 0),
-    )
-    with client:
+    with brokers.client() as client:
         client.ping()
     return Health(True, "redis")
 

@@ -1,6 +1,12 @@
-"""Log lines are events with fields: readable on a terminal, JSON for machines."""
+"""Log lines are events with fields: readable on a terminal, JSON for machines. One event is one line.
+
+What others sent (paths, user agents, names of tools, messages of errors) must not be able to end a line and to begin
+one of its own, nor to move the cursor or turn the text around on the terminal of whoever reads it.
+"""
 
 import logging
+import re
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -8,10 +14,18 @@ from django.conf import settings
 
 from portal import outages
 
+# Controls, line and paragraph separators, what turns the direction of writing, and halves of characters.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# Text of several lines that is ours; their breaks stay, and each line is indented so that none looks like an event.
+_MULTILINE = frozenset({"exception", "stack"})
+
 _SHARED: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
+    structlog.stdlib.PositionalArgumentsFormatter(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.StackInfoRenderer(),
 ]
@@ -29,15 +43,41 @@ structlog.configure(
 )
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def escape(text: str) -> str:
+    """``text`` on one line: whatever a terminal or a reader of lines would act upon as ``\\uXXXX``."""
+    return _UNSAFE.sub(_escaped, text)
+
+
+def escape_fields(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: every text of the event escaped, for the console."""
+    for name, value in event.items():
+        if name in _MULTILINE and isinstance(value, str):
+            event[name] = "\n".join(f"  {escape(line)}" for line in value.splitlines())
+        elif not isinstance(value, bool | int | float | None):
+            event[name] = escape(value if isinstance(value, str) else str(value))
+    return event
+
+
+def render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    """A structlog processor: the event as one line of JSON. What JSON lets pass is escaped as well."""
+    text = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, method, event)
+    assert isinstance(text, str)
+    return escape(text)
+
+
 def formatter() -> logging.Formatter:
     """The formatter that ``HOOKGATE_LOG_FORMAT`` names."""
     # Plain tracebacks: the prettier ones print local variables, and those hold secrets.
-    renderer: Any = (
-        structlog.processors.JSONRenderer(ensure_ascii=False)
-        if settings.LOG_FORMAT == "json"
-        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    )
+    console: list[Any] = [
+        escape_fields,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+    renderers = [render_json] if settings.LOG_FORMAT == "json" else console
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*_SHARED, structlog.processors.format_exc_info],
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
     )

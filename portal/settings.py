@@ -1,5 +1,6 @@
 """Settings of the portal: one file, everything from the environment, usable with none of it set."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,16 @@ TRUSTED_PROXIES = environment.words("HOOKGATE_TRUSTED_PROXIES")
 SANDBOX = environment.flag("HOOKGATE_SANDBOX")
 CHANNEL_HOSTS = environment.words("HOOKGATE_CHANNEL_HOSTS")
 METRICS_TOKEN = environment.secret("HOOKGATE_METRICS_TOKEN")
+METRICS_LISTEN = environment.address("HOOKGATE_METRICS_LISTEN")
+METRICS_DIR = environment.text("HOOKGATE_METRICS_DIR")
+if METRICS_LISTEN and not METRICS_DIR:
+    raise ImproperlyConfigured(
+        "HOOKGATE_METRICS_LISTEN: set HOOKGATE_METRICS_DIR too, where the worker's children leave their counts"
+    )
+if METRICS_DIR:
+    Path(METRICS_DIR).mkdir(parents=True, exist_ok=True)
+    # The library looks for it when it is imported, which is after the settings.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = METRICS_DIR
 LOG_FORMAT = environment.text("HOOKGATE_LOG_FORMAT", "console")
 if LOG_FORMAT not in {"console", "json"}:
     raise ImproperlyConfigured("HOOKGATE_LOG_FORMAT: use console or json")
@@ -68,7 +79,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django_structlog.middlewares.RequestMiddleware",
+    "portal.traffic.LoggedRequests",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -85,9 +96,9 @@ ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
 WAITING_APPLICATION = "hooks_app.api.waiting.application"
 SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
-# What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.metrics.
+# What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.exposition.
 HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
-METRIC_READERS = ["channels_app.health.read_metrics", "hooks_app.metrics.read_metrics"]
+METRIC_READERS = ["channels_app.metrics.read", "hooks_app.metrics.read"]
 # Told by the admin pages that something registries are built from has changed.
 INPUTS_CHANGED = "hooks_app.registry.inputs_changed"
 
@@ -238,14 +249,14 @@ UNFOLD = {
     "SIDEBAR": {"show_search": False},
 }
 
+DJANGO_STRUCTLOG_CELERY_ENABLED = True
+logging.captureWarnings(True)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"events": {"()": "portal.logs.formatter"}},
     "filters": {"outages": {"()": "portal.outages.OnceFilter"}},
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "events", "filters": ["outages"]}
-    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "events", "filters": ["outages"]}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         # Both print whole URLs, which hold secrets on some platforms.
@@ -253,6 +264,8 @@ LOGGING = {
         "httpcore": {"level": "WARNING"},
         "uvicorn.access": {"level": "WARNING"},
         "celery": {"level": "WARNING"},
+        # The sweeps begin and end every second; what tasks do says so itself.
+        "django_structlog.celery": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
     },

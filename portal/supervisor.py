@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
+from portal import exposition
+
 # Seconds before a process that died is replaced, so that one that can't start doesn't spin.
 PAUSE = 1.0
 
@@ -31,6 +33,7 @@ class Supervisor:
         while self._children:
             pid, status = os.wait()
             self._children.discard(pid)
+            exposition.bury(pid)
             if not self._stopping:
                 log.error("serve.worker_died", pid=pid, exit_code=os.waitstatus_to_exitcode(status))
                 time.sleep(PAUSE)

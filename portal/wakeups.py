@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 import structlog
 from django.db import transaction
 
-from portal import relays
+from portal import metrics, relays
 from portal.hub import Hub, Subscription
 
 # Seconds between attempts to reach the relay: the first, and the longest.
-RECONNECT = (0.2, 5.0)
+RECONNECT = (0.2, 2.0)
 STOP_TIMEOUT = 2.0  # seconds
 
 log = structlog.get_logger(__name__)
@@ -63,6 +63,8 @@ class Office:
                     delay = RECONNECT[0]
                     log.warning("wakeups.cut_off", error=type(error).__name__)
                 self.hears.clear()
+                # Whoever waits looks now and then by itself from here on.
+                self.hub.wake_all()
             self._stop.wait(delay)
             delay = min(delay * 2, RECONNECT[1])
 
@@ -114,9 +116,11 @@ async def subscribe(*topics: str) -> AsyncIterator[Subscription]:
     office.start()
     subscription = Subscription(topics)
     office.hub.add(subscription)
+    metrics.WAITING.inc()
     try:
         yield subscription
     finally:
+        metrics.WAITING.dec()
         office.hub.remove(subscription)
 
 

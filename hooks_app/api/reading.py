@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import resolve
 from django.utils.functional import SimpleLazyObject
 
+from portal import traffic
 from portal.api import problems
 from portal.bounds import Scope
 from portal.lib.problems import FieldError, invalid
@@ -47,7 +49,9 @@ async def ask(scope: Scope) -> HttpResponse:
 
     The middleware is left out: sessions and people are read as it would, and nothing is logged for every look.
     """
-    return await asyncio.get_running_loop().run_in_executor(_pool, _job, lambda: _answer(scope))
+    context = copy_context()  # whose request it is, for what the view logs
+    work = asyncio.get_running_loop().run_in_executor(_pool, context.run, _job, lambda: _answer(scope))
+    return await work
 
 
 def _answer(scope: Scope) -> HttpResponse:
@@ -59,6 +63,7 @@ def _answer(scope: Scope) -> HttpResponse:
     _identify(request)
     found = resolve(request.path_info)
     request.resolver_match = found
+    scope[traffic.ROUTE] = found.route
     response: HttpResponseBase = found.func(request, *found.args, **found.kwargs)
     if hasattr(response, "render"):
         response = response.render()

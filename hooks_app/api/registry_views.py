@@ -8,6 +8,7 @@ from hookgate import canonical
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from hooks_app import metrics as measures
 from hooks_app import registry, runtimes
 from hooks_app.api import answers, lookups, permits, requests
 from hooks_app.api.authentication import RuntimeCaller
@@ -15,7 +16,7 @@ from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, RegistryRevision
-from portal import outages
+from portal import metrics, outages
 from portal.lib import clock
 from portal.lib.problems import FieldError, invalid, not_found
 
@@ -65,9 +66,11 @@ class RegistryView(Endpoint):
             etag = registry.etag(row, surface)
             if "*" in held or etag in held:
                 self._record(row, name, surface, _current_revision(row))
+                metrics.count(measures.REGISTRY_ANSWERS, status="304")
                 return _finish(HttpResponse(status=304), etag)
         served = registry.serve(row, surface, actor=self.caller.actor)
         self._record(row, name, surface, served.revision)
+        metrics.count(measures.REGISTRY_ANSWERS, status="200")
         return _finish(HttpResponse(served.body, content_type="application/json"), served.etag)
 
     def _record(self, agent: Agent, name: str, surface: str, revision: int | None) -> None:

@@ -23,11 +23,12 @@ from uuid import UUID
 import structlog
 from django.http import HttpResponse
 
+from hooks_app import metrics as measures
 from hooks_app.api import reading, streams
 from hooks_app.api.reading import Batch
 from hooks_app.api.streams import Event, Ticket
 from hooks_app.models import ConfirmationRequest
-from portal import metrics, wakeups
+from portal import metrics, outages, traffic, wakeups
 from portal.api import problems
 from portal.bounds import Receive, Scope, Send
 from portal.hub import Subscription
@@ -42,6 +43,8 @@ INBOX_EVENTS = re.compile(r"/inbox/events")
 HEARTBEAT = 10.0
 # For how long a caller who was judged may be told changes.
 TRUST = 2.0
+# Seconds between looks while wake-ups don't reach this process, or the rows can't be read.
+BLIND = 2.0
 # A client that takes nothing for this long is given up.
 SEND_TIMEOUT = 30.0
 # Added to the time when something runs out, so that it has run out when it is read.
@@ -52,6 +55,8 @@ RETRY = 2000
 STREAMS_PER_CALLER = 100
 
 log = structlog.get_logger(__name__)
+
+UNREADABLE = object()
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ class Application:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def _answer(self, scope: Scope, send: Send) -> None:
+        traffic.follow(scope)
         sender = Sender(send)
         try:
             if CONFIRMATION.fullmatch(scope["path"]):
@@ -142,9 +148,11 @@ class Application:
         except Problem as problem:
             await sender.respond(problems.respond(problem))
         except Exception as error:  # the outermost place that knows what the client can be told
-            log.error("waiting.failed", path=scope["path"], exc_info=error)
-            if not sender.started:
+            failed = outages.note(error)
+            if failed is None:
+                log.error("waiting.failed", path=scope["path"], exc_info=error)
                 failed = Problem(500, "internal", "The portal failed to answer; its log has the reason.")
+            if not sender.started:
                 await sender.respond(problems.respond(failed))
 
     async def _confirmation(self, scope: Scope) -> HttpResponse:
@@ -152,20 +160,45 @@ class Application:
         pk = ids.parse(scope["path"].rpartition("/")[2])
         if pk is None:
             return await reading.ask(scope)
+        began = time.monotonic()
         async with wakeups.subscribe(f"confirmation:{pk}") as subscription:
             response = await reading.ask(scope)
-            deadline = time.monotonic() + (float(_wait(scope) or 0) if response.status_code == 200 else 0)
-            while (expires_at := _pending_until(response)) is not None:
-                left = deadline - time.monotonic()
-                if left <= 0 or subscription.ended:
-                    break
-                woken = await subscription.wait(min(left, _seconds_until(expires_at)))
-                suspicion = woken and not subscription.ended and not subscription.named
-                if suspicion and await self._open.load(pk):
-                    continue
-                response = await reading.ask(scope)
-            metrics.count("waits", result="pending" if _pending_until(response) else "answered")
+            if response.status_code == 200:
+                response = await self._wait_out(scope, pk, subscription, response)
+            _tell(pk, response, time.monotonic() - began)
             return response
+
+    async def _wait_out(
+        self, scope: Scope, pk: UUID, subscription: Subscription, response: HttpResponse
+    ) -> HttpResponse:
+        """Wait from the pending ``response`` to the final one, across whatever goes away and comes back meanwhile."""
+        deadline = time.monotonic() + float(_wait(scope) or 0)
+        blind = False
+        while (expires_at := _pending_until(response)) is not None:
+            left = deadline - time.monotonic()
+            if left <= 0 or subscription.ended:
+                break
+            woken = await subscription.wait(min(left, _pause(expires_at, blind)))
+            in_time = not subscription.ended and time.monotonic() < deadline
+            if in_time and not (woken and subscription.named and not blind):
+                is_open = await self._look(pk)
+                blind = is_open is None
+                if is_open is not False:
+                    continue
+            answer = await reading.ask(scope)
+            # The database is away: as long as there is time, it may come back.
+            blind = answer.status_code >= 500 and in_time
+            response = response if blind else answer
+        return response
+
+    async def _look(self, pk: UUID) -> bool | None:
+        """Whether the request is pending; ``None`` while nobody can tell."""
+        try:
+            return bool(await self._open.load(pk))
+        except outages.ERRORS as error:
+            if outages.note(error) is None:
+                raise
+            return None
 
     async def _stream(self, feed: Feed, scope: Scope, sender: "Sender") -> None:
         """Send events until the client goes, the process stops or the caller may no longer listen."""
@@ -177,7 +210,7 @@ class Application:
                 now = await feed.now.load(ticket.key)
                 if now is None:
                     raise not_found()
-                metrics.count("streams", kind=feed.name)
+                metrics.count(measures.STREAMS, kind=feed.name)
                 await sender.start_events()
                 await sender.send_events(feed.opening(now))
                 await self._follow(feed, now, ticket, scope, sender, subscription)
@@ -192,21 +225,24 @@ class Application:
         subscription: Subscription,
     ) -> None:
         judged = commented = time.monotonic()
+        blind = False
         while True:
             # However often something wakes it: the comment is due all the same.
             left = commented + HEARTBEAT - time.monotonic()
-            await subscription.wait(min(left, _seconds_until(seen.turns_at)))
+            await subscription.wait(min(left, _pause(seen.turns_at, blind)))
             if subscription.ended:
                 break
-            now = await feed.now.load(ticket.key)
+            now = await _read(feed, ticket.key)
             if now is None:
                 break
-            events = list(feed.changes(seen, now, ticket))
-            seen = now
+            blind = now is UNREADABLE
+            events = [] if blind else list(feed.changes(seen, now, ticket))
+            seen = seen if blind else now
             due = time.monotonic() - commented >= HEARTBEAT
             if not events and not due:
                 continue
-            if time.monotonic() - judged > TRUST:
+            # Who can't be judged is told nothing: there is nothing to tell.
+            if time.monotonic() - judged > TRUST and not blind:
                 if await _ticket(scope, None) != ticket:
                     break
                 judged = time.monotonic()
@@ -265,6 +301,30 @@ async def _ticket(scope: Scope, sender: Sender | None) -> Ticket | None:
     return None
 
 
+def _tell(pk: UUID, response: HttpResponse, seconds: float) -> None:
+    """Note the end of a wait."""
+    result = "pending" if _pending_until(response) else "answered"
+    metrics.observe(measures.WAIT_SECONDS, seconds, result=result)
+    status = (getattr(response, "data", None) or {}).get("status")
+    log.info(
+        "wait_ended",
+        confirmation=str(pk),
+        code=response.status_code,
+        status=status,
+        seconds=round(seconds, 3),
+    )
+
+
+async def _read(feed: Feed, key: Any) -> Any:
+    """What a stream is made of now: ``None`` when it is gone, ``UNREADABLE`` while the database is away."""
+    try:
+        return await feed.now.load(key)
+    except outages.ERRORS as error:
+        if outages.note(error) is None:
+            raise
+        return UNREADABLE
+
+
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -288,6 +348,13 @@ def _seconds_until(moment: datetime | None) -> float:
     if moment is None:
         return float("inf")
     return max(0.0, (moment - clock.now()).total_seconds()) + SLACK
+
+
+def _pause(turns_at: datetime | None, blind: bool) -> float:
+    """How long to sleep at most: until something runs out, or for a moment while changes may pass unheard."""
+    if blind:
+        return BLIND
+    return min(_seconds_until(turns_at), float("inf") if wakeups.hears() else BLIND)
 
 
 application = Application()

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from hooks_app import appearance, registry
-from hooks_app.confirmations import rows, switches, transitions
+from hooks_app.confirmations import rows, story, switches, transitions
 from hooks_app.models import Agent, ConfirmationRequest
 from portal.audit import Actor
 from portal.lib import clock, crypto
@@ -30,6 +30,7 @@ def consume(
         row = rows.load(request.pk)
         _judge(row, args_digest, attempt)
         if row.consumed_at is not None:
+            story.consumed_again(row)
             return row
         now = clock.now()
         won = ConfirmationRequest.objects.filter(
@@ -47,6 +48,7 @@ def consume(
                 actor=actor or rows.runtime_actor(row),
                 data={"attempt": str(attempt), "args_digest": row.args_digest},
             )
+            story.consumed(row)
         else:
             # Somebody was faster, or the time ran out in between: judged again, it says which.
             _judge(row, args_digest, attempt)
@@ -76,6 +78,7 @@ def report_outcome(
                 actor=actor or rows.runtime_actor(row),
                 data={"status": status},
             )
+            story.reported(row)
         elif row.consumed_at is None:
             raise Problem(409, "not_consumed", "The approval has not been consumed, so nothing can have run.")
         elif row.outcome != status:

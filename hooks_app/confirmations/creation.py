@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from channels_app import deliveries, identities
 from hooks_app import approval_cards, eligibility, policies, registry
-from hooks_app.confirmations import proposals, routing, rows, switches, transitions
+from hooks_app.confirmations import proposals, routing, rows, story, switches, transitions
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.confirmations.routing import Route
 from hooks_app.models import Agent, ConfirmationRequest, Stage
@@ -40,6 +40,7 @@ def create(
     agent = Agent.objects.select_related("organization", "owner").get(pk=agent.pk)
     found = _attach(agent, request, digest)
     if found is not None:
+        story.asked_again(found)
         return found, False
     refusal = switches.refusal(agent, writes=False)
     if refusal:
@@ -55,6 +56,7 @@ def create(
         Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
         found = _attach(agent, request, digest)
         if found is not None:
+            story.asked_again(found)
             return found, False
         _insert(row, stage, route, actor=actor)
     return row, True
@@ -184,6 +186,8 @@ def _insert(row: ConfirmationRequest, stage: Stage, route: Route, *, actor: Acto
     row.created_at = now
     row.expires_at = now + timedelta(seconds=route.timeout_seconds)
     row.save(force_insert=True)
+    # Before the cards, so that the lines of the log come in this order.
+    story.asked(row)
     stage.opened_at = now
     stage.save(force_insert=True)
     for channel in route.channels:

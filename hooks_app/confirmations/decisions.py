@@ -8,7 +8,7 @@ from django.db.models import F
 from hookgate import canonical
 
 from hooks_app import appearance, eligibility
-from hooks_app.confirmations import rows, transitions
+from hooks_app.confirmations import rows, story, transitions
 from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from portal import audit
@@ -30,12 +30,14 @@ def decide(
     voter: Voter,
     decision: str,
     reason: str | None = None,
+    path: str = "api",
 ) -> ConfirmationRequest:
     """Count ``voter``'s ``approve`` or ``reject``, and end the request when the quorum is reached.
 
     The row is *taken* first (its ``votes`` column, only while it is pending and in time), and everything is judged
     behind that lock: two last votes at once would otherwise each count the other's as missing. A refusal undoes the
-    taking. Returns the request as it stands; the same decision of the same person again changes nothing.
+    taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. Returns the request as it stands; the same
+    decision of the same person again changes nothing.
 
     Raises :class:`Problem`: 400 ``invalid``, ``reason_required``; 403 ``not_an_approver``, ``self_approval``,
     ``channel_only``; 404; 409 ``already_voted``, ``already_decided``, ``expired``.
@@ -43,12 +45,14 @@ def decide(
     reason = _check(decision, reason)
     try:
         with transaction.atomic():
-            return _vote(request_id, voter, decision, reason)
+            return _vote(request_id, voter, decision, reason, path)
     except _Unchanged:
         return rows.load(request_id)
 
 
-def _vote(request_id: UUID, voter: Voter, decision: str, reason: str | None) -> ConfirmationRequest:
+def _vote(
+    request_id: UUID, voter: Voter, decision: str, reason: str | None, path: str
+) -> ConfirmationRequest:
     now = clock.now()
     taken = ConfirmationRequest.objects.filter(
         pk=request_id, status=Status.PENDING, expires_at__gt=now
@@ -69,6 +73,7 @@ def _vote(request_id: UUID, voter: Voter, decision: str, reason: str | None) -> 
             errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
         )
     _record(row, stage, voter, decision, reason, now)
+    story.voted(row, decision, path)
     _conclude(row, stage, voter, decision, reason)
     return row
 

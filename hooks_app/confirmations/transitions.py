@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from channels_app import deliveries
 from hooks_app import approval_cards
-from hooks_app.confirmations import rows
+from hooks_app.confirmations import rows, story
 from hooks_app.models import ConfirmationRequest
 from portal import audit
 from portal.audit import Actor
@@ -45,6 +45,7 @@ def end(
     # Before the cards: a wake-up is quick, and their pokes may find a slow broker.
     rows.wake(row)
     replace_cards(row)
+    story.ended(row)
     return True
 
 

@@ -73,7 +73,11 @@ def request_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     decision, reason = request.POST.get("decision", ""), request.POST.get("reason", "")
     try:
         row = confirmations.decide(
-            request_id=row.pk, voter=Voter(user=user), decision=decision, reason=reason or None
+            request_id=row.pk,
+            voter=Voter(user=user),
+            decision=decision,
+            reason=reason or None,
+            path="inbox",
         )
     except Problem as problem:
         row = _load(user, pk)

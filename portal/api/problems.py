@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from portal import outages
+from portal import metrics, outages
 from portal.lib.problems import Problem, not_found
 
 CONTENT_TYPE = "application/problem+json"
@@ -40,6 +40,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     if problem is None:
         log.error("api.failed", view=type(context.get("view")).__name__, exc_info=error)
         problem = Problem(500, "internal", "The portal failed to answer; its log has the reason.")
+    _count(problem)
     headers = _headers(problem)
     if isinstance(error, exceptions.MethodNotAllowed) and context.get("view") is not None:
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
@@ -48,9 +49,14 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
 
 def respond(problem: Problem) -> HttpResponse:
     """The same document for a plain Django view."""
+    _count(problem)
     return JsonResponse(
         problem.to_json(), status=problem.status, headers=_headers(problem), content_type=CONTENT_TYPE
     )
+
+
+def _count(problem: Problem) -> None:
+    metrics.count(metrics.REFUSALS, kind="api", status=str(problem.status), code=problem.code)
 
 
 def _headers(problem: Problem) -> dict[str, str]:

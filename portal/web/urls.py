@@ -4,7 +4,7 @@ from django.contrib.auth import views
 from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
-from portal import health, metrics
+from portal import exposition, health
 from portal.web import login
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -15,5 +15,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("language/", login.set_language, name="set_language"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("metrics", metrics.metrics, name="metrics"),
+    path("metrics", exposition.metrics_view, name="metrics"),
 ]

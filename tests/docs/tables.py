@@ -4,6 +4,7 @@ A generated part stands between ``<!-- NAME -->`` and ``<!-- /NAME -->``.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,20 @@ def _type(schema: dict[str, Any], field: dict[str, Any]) -> str:
     return str(kind)
 
 
+def metrics_table() -> str:
+    """One row per metric of ours, in the order of their names."""
+    import django
+
+    django.setup()
+    from portal import metrics  # the apps' own are declared when Django loads them
+
+    rows = [
+        f"| `{found.name}` | {', '.join(f'`{label}`' for label in found.labels)} | {found.source} | {found.text} |"
+        for found in sorted(metrics.declared(), key=lambda found: found.name)
+    ]
+    return "\n".join(["| name | labels | read from | |", "|---|---|---|---|", *rows, ""])
+
+
 def write(path: Path, name: str, content: str) -> None:
     """Put ``content`` into the part ``name`` of a page."""
     page = path.read_text(encoding="utf-8")
@@ -84,4 +99,6 @@ def write(path: Path, name: str, content: str) -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     write(DOCS / "hooks.md", "catalogue", catalogue())
+    write(DOCS / "operations.md", "metrics", metrics_table())

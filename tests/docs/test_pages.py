@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
 
-from tests.docs.tables import DOCS, ROOT, catalogue, generated
+from tests.docs.tables import DOCS, ROOT, catalogue, generated, metrics_table
 
 PAGES = sorted(
     ROOT / name
@@ -76,7 +78,7 @@ def variables() -> dict[str, bool]:
     found: dict[str, bool] = {}
     for path in (ROOT / "portal").rglob("*.py"):
         for reader, name in re.findall(
-            r"environment\.(text|flag|number|words|secret|kept_secret)\(\s*\"(\w+)\"",
+            r"environment\.(text|flag|number|words|address|secret|kept_secret)\(\s*\"(\w+)\"",
             path.read_text(encoding="utf-8"),
         ):
             found[name] = found.get(name, False) or "secret" in reader
@@ -88,23 +90,27 @@ def test_the_environment_table_has_every_variable_and_no_other() -> None:
     assert {row[0].strip("`"): row[1] == "yes" for row in rows} == variables()
 
 
-@pytest.mark.django_db
 def test_the_metrics_table_has_every_metric_and_no_other() -> None:
-    from portal.metrics import registry
+    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    assert generated(page, "metrics") == metrics_table(), "run python -m tests.docs.tables"
 
-    ours = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in registry.collect()
+
+@pytest.mark.django_db
+def test_what_is_shown_is_what_is_declared(client: Client) -> None:
+    """Names, help and labels, as Prometheus reads them."""
+    from portal import metrics
+
+    families = {
+        f"{family.name}_total" if family.type == "counter" else family.name: family
+        for family in text_string_to_metric_families(client.get("/metrics").content.decode())
         if family.name.startswith("hookgate_")
     }
-    rows = first_cells(DOCS / "operations.md", "metrics")
-    assert {row[0].strip("`") for row in rows} == ours
-    by_name = {row[0].strip("`"): row[1].strip("`") for row in rows}
-    for family in registry.collect():
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = {label for sample in family.samples for label in sample.labels}
-        if name in by_name and labels:
-            assert labels == {by_name[name]}, name
+    declared = {found.name: found for found in metrics.declared() if found.source != "broker"}
+    assert set(families) - {"hookgate_tasks_queued"} == set(declared)
+    for name, found in declared.items():
+        assert families[name].documentation == found.text
+        labels = {label for sample in families[name].samples for label in sample.labels if label != "le"}
+        assert labels in (set(), set(found.labels)), name
 
 
 def test_the_log_events_are_logged() -> None:

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from portal import embedded, environment, server, supervisor
+from portal import embedded, environment, exposition, server, supervisor
 
 
 class Command(BaseCommand):
@@ -45,6 +45,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         host, port = listener.getsockname()[:2]
         follow_address(host, port)
+        exposition.sweep_folder()
         self.stdout.write(f"Hookgate serves {settings.BASE_URL} (http://{_literal(host)}:{port})")
         self.stdout.flush()
         if settings.REDIS_URL:
