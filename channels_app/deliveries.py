@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,14 +17,14 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from channels_app import bots, buckets, outbox
+from channels_app import bots, buckets, circuits, outbox
 from channels_app import metrics as measures
 from channels_app.adapters.base import Adapter, AdapterError, Handle, Tap
 from channels_app.cards import Card, hide_body
 from channels_app.models import Channel, Delivery
 from channels_app.outbox import Job, Status
 from channels_app.pokes import poke_on_commit
-from portal import audit, metrics
+from portal import audit, metrics, outages
 from portal.lib import clock
 from portal.lib.crypto import DecryptionFailed, bearer_digest
 from portal.lib.http import ForbiddenAddress
@@ -34,6 +35,10 @@ SWEEP_ROWS = 500
 SWEEP_SECONDS = 20.0
 # A platform's own window is not used to the last second.
 REPEAT_MARGIN = 120
+# How long the end of a call is kept in hand while the database is away; less than the row's lease.
+SETTLE_SECONDS = 30.0
+# Refusals of our own, which say nothing about the platform.
+NOT_ASKED = {"channel_unusable", "forbidden_address", "internal", "token_busy"}
 
 log = structlog.get_logger(__name__)
 
@@ -194,7 +199,7 @@ def deliver(delivery_id: UUID) -> bool:
         .filter(pk=delivery_id)
         .first()
     )
-    if row is None:
+    if row is None or not circuits.admits(row.channel.app):
         return False
     repeat_seconds = 0
     try:
@@ -205,10 +210,12 @@ def deliver(delivery_id: UUID) -> bool:
         wait = _hold_back(row, platform)
         if wait:
             outbox.postpone(row.pk, seconds=wait)
+            circuits.release(row.channel.app)
             return False
         repeat_seconds = max(platform.repeat_seconds - REPEAT_MARGIN, 0)
     job = outbox.claim(row.pk, repeat_seconds=repeat_seconds)
     if job is None:
+        circuits.release(row.channel.app)
         return False
     job.delivery.channel = row.channel  # read once, for the call and the log
     _perform(job, row.channel)
@@ -234,9 +241,25 @@ def _perform(job: Job, channel: Channel) -> None:
             channel=channel.slug,
             code=error.code,
         )
-        outbox.settle_error(job, error, duration_ms=_since(began))
+        settle = partial(_settle_error, job, channel, error, _since(began))
     else:
-        outbox.settle_ok(job, handle, hidden=hidden, duration_ms=_since(began))
+        settle = partial(_settle_ok, job, channel, handle, hidden, _since(began))
+    outages.persist(settle, seconds=SETTLE_SECONDS)
+
+
+def _settle_error(job: Job, channel: Channel, error: AdapterError, took: int) -> None:
+    outbox.settle_error(job, error, duration_ms=took)
+    if error.away:
+        circuits.failed(channel.app, wish=error.retry_after)
+    elif error.code in NOT_ASKED:
+        circuits.release(channel.app)
+    else:
+        circuits.worked(channel.app)
+
+
+def _settle_ok(job: Job, channel: Channel, handle: Handle | None, hidden: bool, took: int) -> None:
+    outbox.settle_ok(job, handle, hidden=hidden, duration_ms=took)
+    circuits.worked(channel.app)
 
 
 def _since(began: float) -> int:
@@ -285,7 +308,8 @@ def sweep() -> int:
     """Deliver whatever is due, oldest first, within one sweep's bounds. Returns how many rows were delivered."""
     give_up = time.monotonic() + SWEEP_SECONDS
     done = 0
-    ids = outbox.due(clock.now()).order_by("due_at").values_list("pk", flat=True)[:SWEEP_ROWS]
+    reachable = outbox.due(clock.now()).exclude(circuits.resting("channel__app__"))
+    ids = reachable.order_by("due_at").values_list("pk", flat=True)[:SWEEP_ROWS]
     for delivery_id in list(ids):
         if time.monotonic() > give_up:
             break

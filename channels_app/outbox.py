@@ -14,8 +14,8 @@ import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from channels_app import circuits, topics
 from channels_app import metrics as measures
-from channels_app import topics
 from channels_app.adapters.base import AdapterError, Handle
 from channels_app.cards import Card
 from channels_app.models import Channel, Delivery, DeliveryAttempt
@@ -31,6 +31,8 @@ BACKOFF_CAP = 300.0
 LONGEST_WAIT = 3600.0
 # About a day at the cap.
 MOST_TRIES = 300
+# A platform that is away is tried more often, for a day.
+LONGEST_AWAY = timedelta(days=1)
 
 Status = Delivery.Status
 Result = DeliveryAttempt.Result
@@ -150,7 +152,7 @@ def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int
 
 def settle_error(job: Job, error: AdapterError, *, duration_ms: int) -> None:
     """Record that the platform refused or could not be reached, and decide when to try again, if at all."""
-    hopeless = error.permanent or _tries(job) >= MOST_TRIES
+    hopeless = error.permanent or _is_given_up(job, error)
     with transaction.atomic():
         if hopeless:
             # The owner locks its own row before its deliveries; the other order here would be a deadlock.
@@ -198,12 +200,25 @@ def _wait(job: Job, error: AdapterError) -> float:
     """Seconds until the next try: the platform's wish, else exponential with jitter."""
     if error.retry_after is not None:
         return min(max(error.retry_after, 0.0), LONGEST_WAIT)
-    longest: float = min(BACKOFF_BASE * 2 ** min(_tries(job) - 1, 20), BACKOFF_CAP)
+    # The circuit paces the calls to a platform that is away; its return must not find the card asleep.
+    cap = circuits.LONGEST if error.away else BACKOFF_CAP
+    longest: float = min(BACKOFF_BASE * 2 ** min(_tries(job) - 1, 20), cap)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  # spreads load, guards nothing
 
 
 def _tries(job: Job) -> int:
-    return job.delivery.attempt_rows.filter(kind=job.attempt.kind, version=job.attempt.version).count()
+    return _same(job).count()
+
+
+def _same(job: Job) -> "QuerySet[DeliveryAttempt]":
+    return job.delivery.attempt_rows.filter(kind=job.attempt.kind, version=job.attempt.version)
+
+
+def _is_given_up(job: Job, error: AdapterError) -> bool:
+    if not error.away:
+        return _tries(job) >= MOST_TRIES
+    first = _same(job).order_by("at").values_list("at", flat=True).first()
+    return first is not None and clock.now() - first >= LONGEST_AWAY
 
 
 def _held(job: Job) -> Delivery | None:

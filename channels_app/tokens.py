@@ -22,6 +22,10 @@ POLL = 0.05
 MARGIN = 300.0
 
 
+def _refuse() -> tuple[str, float]:
+    raise AdapterError("token_busy", "another worker could not get the access token", permanent=False)
+
+
 class AppTokens:
     """The :class:`~channels_app.adapters.base.TokenStore` of one app's row."""
 
@@ -31,12 +35,15 @@ class AppTokens:
     def get(self, fetch: TokenFetch, *, stale: str | None = None) -> str:
         """Return a token that is not ``stale``; fetch one if need be. Raises :class:`AdapterError`."""
         give_up = time.monotonic() + WAIT
+        waited = False
         while time.monotonic() < give_up:
             found = self._stored(stale)
             if found:
                 return found
             if self._lease():
-                return self._stored_or_fetched(fetch, stale)
+                # Who waited for a fetch in vain would only run into the same time-out, and hold its worker as long.
+                return self._stored_or_fetched(_refuse if waited else fetch, stale)
+            waited = True
             time.sleep(POLL)
         raise AdapterError("token_busy", "another worker is fetching the access token", permanent=False)
 

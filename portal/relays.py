@@ -9,6 +9,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
@@ -29,9 +30,12 @@ CHANNEL = "hookgate_wakeups"
 EVERYTHING = "*"
 POLL_SECONDS = 1.0
 # Seconds for connecting to Redis, and for one command: together they stay below the second that a publisher may lose.
-SEND_TIMEOUT = 0.45
-# Seconds after which a silent connection is asked whether it still lives.
-HEALTH_SECONDS = 10.0
+SEND_TIMEOUT = 0.3
+# Seconds for which a relay that failed is left alone by those who send.
+REST = 2.0
+# Seconds after which a silent connection is asked whether it still lives, and for which it may owe the answer.
+HEALTH_SECONDS = 2.0
+ANSWER_SECONDS = 3.0
 # PostgreSQL takes less than 8000 bytes in one notification.
 LARGEST_PAYLOAD = 7000
 
@@ -65,6 +69,17 @@ class Loss:
     def __init__(self, event: str) -> None:
         self._event = event
         self._failing = False
+        self._resting_until = 0.0
+
+    @property
+    def rests(self) -> bool:
+        """Whether trying is pointless just now. Whatever is not sent meanwhile is lost as well."""
+        return self._failing and time.monotonic() < self._resting_until
+
+    @property
+    def owes(self) -> bool:
+        """Whether something was lost that nobody has been told yet, and it is time to try."""
+        return self._failing and not self.rests
 
     def cover(self, topics: Sequence[str]) -> Sequence[str]:
         """The topics to send now."""
@@ -75,6 +90,7 @@ class Loss:
         if not self._failing:
             log.error(self._event, error=type(error).__name__)
         self._failing = True
+        self._resting_until = time.monotonic() + REST
 
     def succeeded(self) -> None:
         """A message got through."""
@@ -119,7 +135,9 @@ class RedisRelay:
         self._loss = Loss("wakeups.redis_send_failed")
 
     def send(self, topics: Sequence[str]) -> None:
-        """Publish; a failure is logged once."""
+        """Publish; a failure is logged once, and nobody waits for the next one for a while."""
+        if self._loss.rests:
+            return
         try:
             for message in encode(self._loss.cover(topics)):
                 self._client.publish(CHANNEL, message)
@@ -132,18 +150,28 @@ class RedisRelay:
         """Subscribe, and wake everybody at every confirmation of it: the client may reconnect by itself."""
         client: Any = redis.Redis.from_url(
             self._url,
-            socket_timeout=HEALTH_SECONDS,
-            socket_connect_timeout=SEND_TIMEOUT,
-            health_check_interval=HEALTH_SECONDS,
+            socket_timeout=ANSWER_SECONDS,
+            socket_connect_timeout=ANSWER_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
         try:
             pubsub = client.pubsub()
             pubsub.subscribe(CHANNEL)
+            heard = asked = time.monotonic()
             while not stop.is_set():
                 message = pubsub.get_message(timeout=POLL_SECONDS)
+                if self._loss.owes:
+                    self.send(())
+                now = time.monotonic()
                 if message is None:
+                    # A server that is frozen, or behind a cut network, closes nothing: it only answers no more.
+                    if now - heard > HEALTH_SECONDS + ANSWER_SECONDS:
+                        raise redis.TimeoutError("no sign of life")
+                    if now - max(heard, asked) > HEALTH_SECONDS:
+                        pubsub.ping()
+                        asked = now
                     continue
+                heard = now
                 if message["type"] == "subscribe":
                     connected()
                     hub.wake_all()

@@ -21,7 +21,8 @@ class AdapterError(Exception):
 
     ``code`` is the platform's own (or ``network``), ``message`` is for an admin and holds no secret. ``permanent``
     says that repeating can't help. ``retry_after`` is the platform's wish in seconds. ``unknown`` says that the call
-    may have taken effect. ``hide_body`` says that the same card without its body may be accepted.
+    may have taken effect. ``hide_body`` says that the same card without its body may be accepted. ``away`` says that
+    the platform itself could not be reached or is broken, so that other calls would fare no better.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class AdapterError(Exception):
         retry_after: float | None = None,
         unknown: bool = False,
         hide_body: bool = False,
+        away: bool = False,
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
@@ -41,6 +43,7 @@ class AdapterError(Exception):
         self.retry_after = retry_after
         self.unknown = unknown
         self.hide_body = hide_body
+        self.away = away
 
 
 class CallbackRefused(Exception):

@@ -120,11 +120,11 @@ class FeishuApi:
             raise AdapterError("forbidden_address", str(error), permanent=True) from error
         except _NOT_SENT as error:
             raise AdapterError(
-                "network", f"no connection ({type(error).__name__})", permanent=False
+                "network", f"no connection ({type(error).__name__})", permanent=False, away=True
             ) from error
         except httpx.HTTPError as error:
             raise AdapterError(
-                "network", f"no answer ({type(error).__name__})", permanent=False, unknown=writes
+                "network", f"no answer ({type(error).__name__})", permanent=False, unknown=writes, away=True
             ) from error
         return _body(response, writes=writes)
 
@@ -143,7 +143,9 @@ def _body(response: httpx.Response, *, writes: bool) -> dict[str, Any]:
             f"http_{response.status_code}",
             "not an answer of Feishu; check base_url",
             permanent=400 <= response.status_code < 500,
+            retry_after=_wish(response) if response.status_code >= 500 else None,
             unknown=writes and not 400 <= response.status_code < 500,
+            away=response.status_code >= 500,
         )
     if code != 0:
         raise _refusal(code, str(body.get("msg", "")), response, writes=writes)
@@ -160,14 +162,20 @@ def _refusal(code: int, message: str, response: httpx.Response, *, writes: bool)
     if code in TOKEN_INVALID:
         return AdapterError(str(code), text, permanent=False)
     if response.status_code >= 500 and code not in REMEDIES:
-        return AdapterError(str(code), text, permanent=False, unknown=writes)
+        return AdapterError(
+            str(code), text, permanent=False, retry_after=_wish(response), unknown=writes, away=True
+        )
     return AdapterError(str(code), text, permanent=True, hide_body=code in CONTENT_REFUSED)
 
 
 def _busy(code: str, response: httpx.Response, text: str = "too many calls") -> AdapterError:
+    return AdapterError(code, text, permanent=False, retry_after=_wish(response))
+
+
+def _wish(response: httpx.Response) -> float | None:
+    """For how many seconds the platform wants to be left alone."""
     wish = response.headers.get("x-ogw-ratelimit-reset") or response.headers.get("retry-after") or ""
-    seconds = float(wish) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", wish) else None
-    return AdapterError(code, text, permanent=False, retry_after=seconds)
+    return float(wish) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", wish) else None
 
 
 def _tidy(message: str) -> str:

@@ -27,6 +27,10 @@ class App(models.Model):
     # Lease of the one worker that fetches a new token.
     token_lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     last_callback_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # The platform is away: since when, how many tries in a row have failed, and when the next one is due.
+    outage_since = models.DateTimeField(null=True, blank=True, editable=False)
+    outage_tries = models.PositiveIntegerField(default=0, editable=False)
+    rest_until = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [

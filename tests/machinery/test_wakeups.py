@@ -189,6 +189,7 @@ def test_a_lost_redis_wakes_everybody_once_it_is_back(settings: Any, transaction
             started = time.monotonic()
             await asyncio.to_thread(wakeups.publish, "b:1")  # lost for the others, and quick
             assert time.monotonic() - started < 1
+            assert await subscription.wait(1)  # by being cut off: from here on they look by themselves
             assert not await subscription.wait(0)
             second = ValkeyServer(port=port)
             await asyncio.to_thread(second.start)

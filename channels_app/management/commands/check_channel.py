@@ -78,5 +78,11 @@ class Command(BaseCommand):
         """What nobody can try from here: whether taps arrive, and how the last card fared."""
         seen = rfc3339(channel.app.last_callback_at) or "none yet; tap a test message in the chat"
         self.stdout.write(f"info  last tap received: {seen}")
+        app = channel.app
+        if app.outage_since is not None:
+            self.stdout.write(
+                f"info  platform away since {rfc3339(app.outage_since)}: {app.outage_tries} tries have failed, "
+                f"the next one at {rfc3339(app.rest_until)}; cards wait for it"
+            )
         if channel.last_error:
             self.stdout.write(f"info  last failure: {channel.last_error} ({rfc3339(channel.last_error_at)})")
