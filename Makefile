@@ -3,20 +3,31 @@ SHELL := /bin/sh
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
-SOAK_TESTS ?= tests/races tests/soak
+SOAK_TESTS ?= tests/races tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
 
 .PHONY: help run demo test soak bench check format messages
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-# A stamp is written only after everything before it worked: an interrupted set-up starts again.
+# A stamp is written only after everything before it worked, and names the folder: an interrupted set-up begins again,
+# and so does one that was moved (scripts name their folder) or whose Python is gone.
+SET_UP_IN := $(shell [ -x $(BIN)/python ] && cat .venv/installed 2>/dev/null)
+ifneq "$(SET_UP_IN)" "$(CURDIR)"
+.PHONY: .venv/installed
+endif
+
 .venv/installed: requirements.txt runtime/pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON); Hookgate needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Hookgate needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.11")'
+	@[ -w . ] || { echo "You may not write to $(CURDIR), where .venv must go; use a clone of your own." >&2; exit 1; }
+	@if [ -e .venv-unfinished ] || { [ -e .venv/installed ] && [ "$(SET_UP_IN)" != "$(CURDIR)" ]; }; then rm -rf .venv; fi
 	@echo "Setting up .venv (once, about a minute) …"
+	@touch .venv-unfinished
 	@"$(PYTHON)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@touch $@
+	@printf '%s' "$(CURDIR)" > $@
+	@rm -f .venv-unfinished
 
 .venv/installed-dev: .venv/installed requirements-dev.txt
 	@echo "Adding what the tests need …"
@@ -24,7 +35,7 @@ help: ## this list
 	@touch $@
 
 run: .venv/installed ## portal, worker and scheduler in one process, with a sample organization, on PORT (8000)
-	@PORT=$(PORT) $(BIN)/python -m examples.run
+	@export PORT="$(PORT)"; exec $(BIN)/python -m examples.run
 
 demo: .venv/installed ## the main job from end to end without a person; exit 0 only if every step held
 	@$(BIN)/python -m examples.demo

@@ -5,6 +5,7 @@ line per step; the exit code is 0 only if every step held.
 """
 
 import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -287,4 +288,9 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    # Either way out stops the portal.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(asyncio.run(main()))
+    except KeyboardInterrupt:
+        sys.exit(130)

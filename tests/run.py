@@ -19,6 +19,7 @@ ONCE = [
     "tests/browser",
     "tests/soak",
     "tests/docs",
+    "tests/newcomer",
 ]
 
 

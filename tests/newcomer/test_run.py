@@ -1,0 +1,81 @@
+"""`make run` on a path with blanks: a port that is taken, twice in a row, without network or home, and Ctrl-C."""
+
+import os
+import signal
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from examples import sample
+from examples.portal_process import free_port
+from tests.newcomer import clone
+from tests.newcomer.clone import Make
+
+# A network of its own with nothing but itself in it, which takes root; and files that nobody else may read.
+ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh") if os.geteuid() == 0 else ()
+PRIVATE = ("sh", "-c", 'umask 077; exec "$@"', "sh")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone that is installed already."""
+    made = clone.copy(tmp_path_factory.mktemp("newcomer"))
+    clone.lend_environment(made)
+    return made
+
+
+def kept(tree: Path) -> dict[str, object]:
+    """What must outlive a run: secrets, and the sample's rows."""
+    var = tree / "var"
+    secrets = {name: (var / name).read_bytes() for name in ("secret_key", "encryption_keys")}
+    with sqlite3.connect(f"file:{var / 'hookgate.sqlite3'}?mode=ro", uri=True) as database:
+        counts = {
+            table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("portal_organization", "portal_user", "hooks_app_agent", "hooks_app_runtimekey")
+        }
+    return {**secrets, **counts}
+
+
+def test_a_port_that_is_taken_is_one_line_with_the_remedy(tree: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with Make(tree, "run", f"PORT={port}") as make:
+            assert make.end() != 0
+            said, *rest = make.text.splitlines()
+    assert said == f"Port {port} is taken. Stop what listens there, or choose another: make run PORT=8001"
+    assert [line for line in rest if not line.startswith("make: ")] == []
+    assert not (tree / "var").exists()
+
+
+def test_twice_in_a_row(tree: Path) -> None:
+    """The second time without network and home, and after a first one whose last write was cut off."""
+    port = f"PORT={free_port()}"
+    with Make(tree, "run", port) as make:
+        make.reach(clone.RUNNING)
+        with Make(tree, "run", f"PORT={free_port()}") as other:
+            assert other.end() != 0
+            assert other.text.startswith(f"Hookgate is running from {tree / 'var'} already.")
+        make.signal(signal.SIGINT)
+        assert make.end(30) in (0, 130, -signal.SIGINT)
+        assert_calm(make.text)
+    before = kept(tree)
+    (tree / "var" / "sample.json.new").write_text('{"url": ')
+    with Make(tree, "run", port, prefix=(*ALONE, *PRIVATE), HOME=None) as make:
+        make.reach(clone.RUNNING)
+        make.signal(signal.SIGTERM)
+        make.end(30)
+        assert_calm(make.text)
+    assert kept(tree) == before
+    assert before["portal_organization"] == 1, sample.ORGANIZATION
+
+
+def assert_calm(text: str) -> None:
+    """Nothing was set up, and nothing but the welcome and make's own last line was said."""
+    assert "Setting up" not in text
+    assert "Traceback" not in text
+    said = text.partition(clone.RUNNING)[2].splitlines()[1:]
+    assert [line for line in said if line and not line.startswith("make: ")] == []
