@@ -18,8 +18,9 @@ from typing import Any
 from hookgate import Outcome, Runtime
 
 STOPPED = 143
-# Seconds between two tries of a call that found no portal.
-PAUSE = 0.3
+# Seconds between two tries of a call that found no portal, and for one short request.
+PAUSE = 1.0
+TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _is_out_of_reach(outcome: Outcome) -> bool:
 
 async def main(orders: Orders) -> int:
     """Make the calls; returns the exit code."""
-    async with Runtime(orders.url, orders.key, name=orders.name) as runtime:
+    async with Runtime(orders.url, orders.key, name=orders.name, timeout=TIMEOUT) as runtime:
         work = asyncio.create_task(Agent(orders, runtime).run())
 
         def stop() -> None:

@@ -9,7 +9,12 @@ from examples import demo
 from tests.e2e.conftest import Stage, staged
 
 # Seconds; a card that a killed worker had in its hands comes after 90.
-PATIENCE = 600
+PATIENCE = 900
+CHANGES = {
+    "timeout_seconds: 60": f"timeout_seconds: {PATIENCE}, start_by_seconds: {PATIENCE}",
+    # What is asked here is not how fresh a registry is.
+    "{revalidate_after_seconds: 1, max_stale_seconds: 60}": "{revalidate_after_seconds: 15, max_stale_seconds: 900}",
+}
 
 
 @pytest.fixture(scope="module", params=["embedded", "production"])

@@ -57,8 +57,8 @@ class Part:
         """The one that runs now."""
         return next(p for p in self._portal.processes if ROLES[self._role] in p.args)  # type: ignore[operator]
 
-    def end(self, number: int = signal.SIGKILL) -> None:
-        """Kill it with everything below it, or send another signal and wait for the end."""
+    def end(self, number: int = signal.SIGKILL) -> int:
+        """Kill it with everything below it, or send another signal and wait for the end; returns the exit code."""
         process = self.process
         arguments: list[str] = process.args  # type: ignore[assignment]
         self._arguments = tuple(arguments[1:])
@@ -68,6 +68,7 @@ class Part:
             process.send_signal(number)
             process.wait(END_SECONDS)
         self._portal.processes.remove(process)
+        return process.returncode
 
     def start(self) -> None:
         """Start it as it was started before; the portal is waited for."""
@@ -120,13 +121,18 @@ class AgentProcess:
         self.process.send_signal(number)
         return self.process.wait(END_SECONDS)
 
+    def stop(self) -> None:
+        """Make sure that it doesn't outlive its test."""
+        if self.runs:
+            self.end()
+
     def wait(self, seconds: float) -> None:
         """Wait until all calls are made."""
         until(lambda: self.finished, seconds=seconds, what=f"the end of {self.orders.name}")
 
 
 class Reaper:
-    """Kills one process after another at random moments and starts it again."""
+    """Kills one process after another at random points of the work and starts it again."""
 
     def __init__(
         self,
@@ -134,33 +140,49 @@ class Reaper:
         agents: list[AgentProcess],
         *,
         chance: random.Random,
-        longest_pause: float,
+        longest_stride: int,
+        progress: Callable[[], int],
         after_kill: Callable[[], None],
     ) -> None:
-        roles = [role for role, word in ROLES.items() if any(word in p.args for p in portal.processes)]  # type: ignore[operator]
-        self._parts = {role: Part(portal, role) for role in roles}
+        self._victims: list[tuple[str, Part | AgentProcess]] = [
+            (role, Part(portal, role)) for role, word in ROLES.items() if _has(portal, word)
+        ]
+        self._victims += [("runtime", agent) for agent in agents]
         self._agents = agents
         self._chance = chance
-        self._longest_pause = longest_pause
+        self._longest_stride = longest_stride
+        self._progress = progress
         self._after_kill = after_kill
         self.kills: Counter[str] = Counter()
-        self.rounds = 0
 
-    async def round(self) -> None:
-        """Kill each process once, in random order."""
-        victims: list[tuple[str, Part | AgentProcess]] = [*self._parts.items()]
-        victims += [("runtime", agent) for agent in self._agents]
-        self._chance.shuffle(victims)
-        for name, victim in victims:
-            await asyncio.sleep(self._chance.uniform(0.1, self._longest_pause))
-            if isinstance(victim, AgentProcess) and not victim.runs:
-                continue
-            await asyncio.to_thread(victim.end)
-            self.kills[name] += 1
-            self._after_kill()
-            await asyncio.sleep(self._chance.uniform(0, self._longest_pause / 4))
-            await asyncio.to_thread(victim.start)
-        self.rounds += 1
+    async def reap(self) -> None:
+        """Kill until the agents have finished: each process once in random order, and again."""
+        while True:
+            self._chance.shuffle(self._victims)
+            for name, victim in self._victims:
+                # By calls and not by seconds, so that a slow machine gets on, too.
+                await self._work(self._chance.randint(1, self._longest_stride))
+                if all(agent.finished for agent in self._agents):
+                    return
+                if isinstance(victim, AgentProcess) and not victim.runs:
+                    continue
+                await asyncio.to_thread(victim.end)
+                self.kills[name] += 1
+                self._after_kill()
+                await asyncio.sleep(self._chance.uniform(0, 1))
+                await asyncio.to_thread(victim.start)
+
+    async def _work(self, calls: int) -> None:
+        goal = self._progress() + calls
+        # What is awaited happens in other processes and has no event here.
+        while self._progress() < goal and not all(agent.finished for agent in self._agents):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        # Not always right after a call has ended.
+        await asyncio.sleep(self._chance.uniform(0, 0.3))
+
+
+def _has(portal: PortalProcess, word: str) -> bool:
+    return any(word in process.args for process in portal.processes)  # type: ignore[operator]
 
 
 def end_leases(portal: PortalProcess) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from channels_app.sandbox.messages import Message
 from tests.e2e.conftest import Stage
 from tests.soak.crowd import APPROVALS, Crowd, Payment
 
@@ -48,6 +49,13 @@ class PatientCrowd(Crowd):
                     return
                 self.unanswered += 1
                 await asyncio.sleep(0.2)
+
+    def messages(self, amount: int) -> list[Message]:
+        """The messages that ask about ``amount``."""
+        self.look()
+        chat = self.stage.sandbox.sandbox
+        with chat.lock:
+            return [chat.messages.by_id[message_id] for message_id in self._cards.get(amount, [])]
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,14 @@ class Proxy:
         self._target = (parts.hostname or "", parts.port or 80)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
-        self._path = b""
-        self._left = 0
+        self._left: dict[bytes, int] = {}
         self.lost = 0
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def lose(self, path: str, times: int) -> None:
         """Drop the next ``times`` answers to requests whose path ends with ``path``."""
         with self._lock:
-            self._path, self._left = path.encode(), times
+            self._left[path.encode()] = times
 
     def __enter__(self) -> "Proxy":
         threading.Thread(target=self._accept, daemon=True).start()
@@ -63,11 +62,12 @@ class Proxy:
         _close(client, server)
 
     def _is_doomed(self, data: bytes) -> bool:
-        first, _, _ = data.partition(b"\r\n")
+        asked = data.partition(b"\r\n")[0].rpartition(b" ")[0]
         with self._lock:
-            if not self._left or not first.rpartition(b" ")[0].endswith(self._path):
+            path = next((path for path, left in self._left.items() if left and asked.endswith(path)), None)
+            if path is None:
                 return False
-            self._left -= 1
+            self._left[path] -= 1
             return True
 
     def _answer(self, client: socket.socket, server: socket.socket, doomed: threading.Event) -> None:
