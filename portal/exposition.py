@@ -133,11 +133,22 @@ def listen(address: str) -> ThreadingHTTPServer:
 
 
 def sweep_folder() -> None:
-    """Forget what processes of an earlier start left in the metrics folder; for the first process of a start."""
+    """Forget what processes that have ended left in the metrics folder; for the first process of a start."""
     if settings.METRICS_DIR:
         for path in Path(settings.METRICS_DIR).glob("*.db"):
-            if not path.stem.endswith(f"_{os.getpid()}"):
+            pid = path.stem.rpartition("_")[2]
+            if pid.isdigit() and not _lives(int(pid)):
                 path.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def bury(pid: int) -> None:

@@ -5,6 +5,7 @@ every task that the broker took. Looking costs no connection and a tenth of a se
 everything and ask every worker through the broker. Exit 0 while the sign is fresh, else 1.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 # Seconds. The worker sends a heartbeat every two, the scheduler a task every second.
 STALE = 30.0
 NAMES = ("worker", "beat")
+# As in the settings, which are not loaded here: looking often must be cheap.
+DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / "var"
 
 
 def path(folder: Path, name: str) -> Path:
@@ -34,15 +37,14 @@ def age(folder: Path, name: str) -> float | None:
 
 def main(arguments: list[str]) -> int:
     """Judge the process that ``arguments`` name, and say what was found."""
-    from portal import settings
-
     if len(arguments) != 1 or arguments[0] not in NAMES:
         print(f"usage: python -m portal.heartbeats {'|'.join(NAMES)}", file=sys.stderr)
         return 2
     name = arguments[0]
-    seconds = age(settings.VAR_DIR, name)
+    folder = Path(os.environ.get("HOOKGATE_VAR_DIR", "").strip() or DEFAULT_FOLDER)
+    seconds = age(folder, name)
     if seconds is None:
-        print(f"{name}: no sign of life in {settings.VAR_DIR}", file=sys.stderr)
+        print(f"{name}: no sign of life in {folder}", file=sys.stderr)
         return 1
     print(f"{name}: last sign of life {seconds:.0f} s ago")
     return 0 if seconds <= STALE else 1

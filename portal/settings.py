@@ -95,6 +95,8 @@ ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
 WAITING_APPLICATION = "hooks_app.api.waiting.application"
+# ASGI middleware between that and Django's handler: answers what is asked all the time.
+SHORTCUT = "hooks_app.api.shortcut.Shortcut"
 SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 # What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.exposition.
 HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
@@ -149,6 +151,8 @@ elif _database["ENGINE"] == "django.db.backends.postgresql":
         "tcp_user_timeout": 20000,
     }.items():
         _database["OPTIONS"].setdefault(_option, _seconds)
+    # Allows the prepared statements of portal.lib.statements; Django's own cursors make none.
+    _database["OPTIONS"].setdefault("prepare_threshold", 5)
 else:
     raise ImproperlyConfigured(
         "DATABASE_URL: use sqlite:////absolute/path or postgresql://user:password@host/name"
@@ -193,10 +197,12 @@ LOGOUT_REDIRECT_URL = "login"
 # Web
 
 STATIC_URL = "static/"
-STATIC_ROOT = VAR_DIR / "static"
-if VAR_DIR.is_dir() and os.access(VAR_DIR, os.W_OK):
+STATIC_DIR = environment.text("HOOKGATE_STATIC_DIR")
+STATIC_ROOT = Path(STATIC_DIR or VAR_DIR / "static")
+if not STATIC_DIR and VAR_DIR.is_dir() and os.access(VAR_DIR, os.W_OK):
     STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns about a folder that `collectstatic` has not made yet
-WHITENOISE_USE_FINDERS = True  # a fresh clone serves its static files without `collectstatic`
+# A fresh clone serves its static files without `collectstatic`; where they were collected, that folder is all.
+WHITENOISE_USE_FINDERS = not STATIC_DIR
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -77,6 +77,18 @@ def _type(schema: dict[str, Any], field: dict[str, Any]) -> str:
     return str(kind)
 
 
+def variables() -> dict[str, bool]:
+    """Every variable that the portal reads, and whether it may come from a file."""
+    found: dict[str, bool] = {}
+    for path in (ROOT / "portal").rglob("*.py"):
+        for reader, name in re.findall(
+            r"environment\.(text|flag|number|words|address|secret|kept_secret)\(\s*\"(\w+)\"",
+            path.read_text(encoding="utf-8"),
+        ):
+            found[name] = found.get(name, False) or "secret" in reader
+    return found
+
+
 def metrics_table() -> str:
     """One row per metric of ours, in the order of their names."""
     import django

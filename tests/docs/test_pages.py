@@ -11,7 +11,7 @@ from django.conf import settings
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.docs.tables import DOCS, ROOT, catalogue, generated, metrics_table
+from tests.docs.tables import DOCS, ROOT, catalogue, generated, metrics_table, variables
 
 PAGES = sorted(
     ROOT / name
@@ -71,18 +71,6 @@ def first_cells(page: Path, name: str) -> list[list[str]]:
     """The rows of the table in a marked part, cells stripped, without its head."""
     lines = [line for line in generated(page.read_text(encoding="utf-8"), name).splitlines() if line.strip()]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
-def variables() -> dict[str, bool]:
-    """Every variable that the portal reads, and whether it may come from a file."""
-    found: dict[str, bool] = {}
-    for path in (ROOT / "portal").rglob("*.py"):
-        for reader, name in re.findall(
-            r"environment\.(text|flag|number|words|address|secret|kept_secret)\(\s*\"(\w+)\"",
-            path.read_text(encoding="utf-8"),
-        ):
-            found[name] = found.get(name, False) or "secret" in reader
-    return found
 
 
 def test_the_environment_table_has_every_variable_and_no_other() -> None:

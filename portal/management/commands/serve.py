@@ -7,12 +7,15 @@ from argparse import ArgumentParser
 from socket import socket
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from portal import embedded, environment, exposition, server, supervisor
+
+log = structlog.get_logger(__name__)
 
 
 class Command(BaseCommand):
@@ -46,12 +49,18 @@ class Command(BaseCommand):
         host, port = listener.getsockname()[:2]
         follow_address(host, port)
         exposition.sweep_folder()
-        self.stdout.write(f"Hookgate serves {settings.BASE_URL} (http://{_literal(host)}:{port})")
-        self.stdout.flush()
+        self._say_where(f"http://{_literal(host)}:{port}")
         if settings.REDIS_URL:
             run_web(listener, workers=workers)
         else:
             run_everything(listener)
+
+    def _say_where(self, address: str) -> None:
+        if settings.LOG_FORMAT == "json":
+            log.info("serve.started", origin=settings.BASE_URL, address=address)
+            return
+        self.stdout.write(f"Hookgate serves {settings.BASE_URL} ({address})")
+        self.stdout.flush()
 
 
 def run_web(listener: socket, *, workers: int) -> None:

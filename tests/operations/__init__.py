@@ -1,0 +1,1 @@
+"""What operators are given: containers, logs, proxies."""
