@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,8 @@ class Supervisor:
         self._work = work
         self._children: set[int] = set()
         self._stopping = False
+        # Nobody writes to it: reading ends when the last writing end has closed, and only this process keeps one.
+        self._lifeline = os.pipe()
 
     def run(self) -> None:
         """Start the copies, replace those that die, and return when all have ended after a signal."""
@@ -52,6 +55,8 @@ class Supervisor:
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
+            os.close(self._lifeline[1])
+            threading.Thread(target=_follow, args=(self._lifeline[0],), name="lifeline", daemon=True).start()
             self._work()
             code = 0
         finally:
@@ -61,3 +66,10 @@ class Supervisor:
         self._stopping = True
         for pid in self._children:
             os.kill(pid, signal.SIGTERM)
+
+
+def _follow(lifeline: int) -> None:
+    """End with the supervisor, however it ended: nobody else would stop this process, which holds the port."""
+    os.read(lifeline, 1)
+    log.error("serve.supervisor_died")
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -174,6 +174,21 @@ def test_several_processes_wake_each_other_through_redis(world: Any, pending: Ma
         assert served.process.returncode == 0
 
 
+def test_a_killed_supervisor_leaves_no_process_behind_that_holds_the_port(transactional_db: None) -> None:
+    with serving("--workers", "2", REDIS_URL=services.redis_url()) as served:
+        port = int(served.url.rpartition(":")[2])
+        served.end(signal.SIGKILL)
+
+        def is_free() -> bool:
+            try:
+                server.bind("127.0.0.1", port).close()
+            except server.PortTaken:
+                return False
+            return True
+
+        until(is_free, what="the port's release")
+
+
 def test_a_port_that_is_taken_is_one_clear_line(transactional_db: None) -> None:
     with server.bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
