@@ -35,10 +35,10 @@ endif
 	@touch $@
 
 run: .venv/installed ## portal, worker and scheduler in one process, with a sample organization, on PORT (8000)
-	@export PORT="$(PORT)"; exec $(BIN)/python -m examples.run
+	@export PORT="$(PORT)"; exec $(BIN)/python -m examples run
 
 demo: .venv/installed ## the main job from end to end without a person; exit 0 only if every step held
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/python -m examples demo
 
 test: check ## the whole suite: SQLite, then PostgreSQL + Redis + Celery
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.run

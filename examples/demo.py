@@ -261,8 +261,8 @@ async def play(demo: Demo) -> int:
     return failures
 
 
-async def main() -> int:
-    """Build the stage, play, and tear it down."""
+async def perform() -> int:
+    """Build the stage, play, and tear it down; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="hookgate-demo-") as name:
         chat = samples.sample(None)
         with SandboxServer(chat) as server:
@@ -287,10 +287,10 @@ async def main() -> int:
     return 1 if failures else 0
 
 
-if __name__ == "__main__":
-    # Either way out stops the portal.
+def main() -> int:
+    """Play until the end or Ctrl-C; either way, and with SIGTERM, the portal is stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        sys.exit(asyncio.run(main()))
+        return asyncio.run(perform())
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130

@@ -148,7 +148,3 @@ def serve(number: int, folder: Path) -> int:
         # An impatient second Ctrl-C must not leave the server behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         portal.stop()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -19,6 +19,8 @@ LEFT_OUT = shutil.ignore_patterns(
 NAME = "hook gate 높은 문"
 # The end of what `make run` prints when everything is up.
 RUNNING = "Ctrl-C stops it."
+# A network of its own with nothing but itself in it, which takes root.
+ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh") if os.geteuid() == 0 else ()
 # Ours are not a newcomer's; make's own would make this a make within a make.
 OURS = ("HOOKGATE_", "MAKE", "MFLAGS", "PYTEST_", "COV_")
 OURS_TOO = (

@@ -1,6 +1,5 @@
 """`make run` on a path with blanks: a port that is taken, twice in a row, without network or home, and Ctrl-C."""
 
-import os
 import signal
 import socket
 import sqlite3
@@ -11,10 +10,9 @@ import pytest
 from examples import sample
 from examples.portal_process import free_port
 from tests.newcomer import clone
-from tests.newcomer.clone import Make
+from tests.newcomer.clone import ALONE, Make
 
-# A network of its own with nothing but itself in it, which takes root; and files that nobody else may read.
-ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh") if os.geteuid() == 0 else ()
+# Files that nobody else may read.
 PRIVATE = ("sh", "-c", 'umask 077; exec "$@"', "sh")
 
 

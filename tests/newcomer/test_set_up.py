@@ -57,8 +57,8 @@ def asked(tree: Path) -> list[str]:
 
 
 def test_it_is_set_up_once(tree: Path) -> None:
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples.run"])
-    assert make_run(tree) == (0, "", ["examples.run"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
+    assert make_run(tree) == (0, "", ["examples"])
 
 
 def test_new_requirements_are_installed_into_what_is_there(tree: Path) -> None:
@@ -66,7 +66,7 @@ def test_new_requirements_are_installed_into_what_is_there(tree: Path) -> None:
     (tree / ".venv" / "mine").touch()
     later = (tree / ".venv" / "installed").stat().st_mtime + 1
     os.utime(tree / "requirements.txt", (later, later))
-    assert make_run(tree)[2] == ["venv", "pip", "examples.run"]
+    assert make_run(tree)[2] == ["venv", "pip", "examples"]
     assert (tree / ".venv" / "mine").exists()
 
 
@@ -81,23 +81,23 @@ def test_an_interrupted_set_up_begins_again(tree: Path, step: str, number: signa
         make.signal(number)
         assert make.end() != 0
     hang.unlink()
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples.run"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
     assert not (tree / ".venv" / "half").exists()
-    assert make_run(tree) == (0, "", ["examples.run"])
+    assert make_run(tree) == (0, "", ["examples"])
 
 
 def test_a_clone_that_was_moved_is_set_up_again(tree: Path) -> None:
     make_run(tree)
     (tree / ".venv" / "old").touch()
     moved = tree.rename(tree.with_name("elsewhere"))
-    assert make_run(moved)[::2] == (0, ["venv", "pip", "examples.run"])
+    assert make_run(moved)[::2] == (0, ["venv", "pip", "examples"])
     assert not (moved / ".venv" / "old").exists()
 
 
 def test_a_python_that_is_gone_is_replaced(tree: Path) -> None:
     make_run(tree)
     (tree / ".venv" / "bin" / "python").unlink()
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples.run"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
 
 
 def test_an_old_python_is_refused_before_anything_is_made(tree: Path) -> None:
