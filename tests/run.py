@@ -20,6 +20,7 @@ ONCE = [
     "tests/soak",
     "tests/docs",
     "tests/newcomer",
+    "tests/outages",
 ]
 
 

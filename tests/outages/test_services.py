@@ -1,0 +1,199 @@
+"""Broker, wake-ups and database are lost and come back, under two web processes, a worker and a scheduler.
+
+In `make test` each loss happens in one way; `make soak` has them all, with more requests.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait as wait_for
+
+import httpx
+import pytest
+
+from hooks_app.api.waiting import BLIND
+from portal.celery import RECONNECT, app
+from portal.relays import ANSWER_SECONDS, HEALTH_SECONDS
+from tests.outages import scene as scenes
+from tests.outages.scene import Scene, until
+from tests.outages.servers import Postgres, Valkey
+from tests.soak import counts
+
+SOAK = counts.SOAK
+ASKED = 30 if SOAK else 8
+WAITERS = 200 if SOAK else 40
+WAYS = ["refusing", "silent"]
+SWEEP = app.conf.beat_schedule["deliver-what-is-due"]["schedule"]
+# Seconds for a busy machine.
+SLACK = 3.0
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Postgres:
+    return Postgres()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, valkey: Valkey, postgres: Postgres) -> Iterator[Scene]:
+    with scenes.production(tmp_path_factory.mktemp("outages"), postgres, valkey) as built:
+        yield built
+
+
+@pytest.mark.parametrize("way", WAYS if SOAK else WAYS[1:])
+def test_requests_are_taken_without_a_broker(scene: Scene, valkey: Valkey, way: str) -> None:
+    hook = next(
+        row["id"]
+        for row in scene.get("/agents/procurement/registry").json()["hooks"]
+        if row["name"] == "connector_rate_limit"
+    )
+    ran = len(scene.runs)
+    valkey.lose(way)
+    try:
+        slowest, ids = 0.0, []
+        for _ in range(ASKED):
+            began = time.monotonic()
+            answer = scene.ask()
+            slowest = max(slowest, time.monotonic() - began)
+            assert answer.status_code == 201, answer.text
+            ids.append(answer.json()["id"])
+        call = scene.run_tool()
+        count = scene.call(
+            "POST",
+            "/limits/acquire",
+            {"agent": "procurement", "hook": hook, "connector": "oa", "user": "u1", "call": ids[0]},
+        )
+        assert (count.status_code, count.json()["code"]) == (503, "limits_unavailable")
+        assert httpx.get(f"{scene.portal.url}/login/", trust_env=False).status_code == 200
+        assert not scene.checks()["broker"]["ok"]
+        until(lambda: len(scene.pending()) > ASKED, seconds=10, what="the runtime's request")
+        assert len(scene.runs) == ran
+    finally:
+        valkey.return_from(way)
+    # The broker's return is noticed first, then the next sweep comes.
+    first = until(
+        lambda: scene.cards(ids[0]) == 1, seconds=RECONNECT[1] + SWEEP + SLACK, what="the first card"
+    )
+    until(lambda: all(scene.cards(id) == 1 for id in ids), seconds=ASKED + 10, what="every card")
+    scene.decide_all()
+    assert call.result(30).result == "paid"
+    counts.record(
+        f"broker {way}",
+        rounds=ASKED,
+        faults={"delayed by a second": int(slowest > 1)},
+        database="postgresql",
+        slowest_request_ms=round(slowest * 1000),
+        first_card_after_s=round(first, 1),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS if SOAK else WAYS[:1])
+def test_everybody_who_waits_gets_the_answer_though_redis_is_lost(
+    scene: Scene, valkey: Valkey, way: str
+) -> None:
+    ids = [scene.ask().json()["id"] for _ in range(4)]
+    waits = {id: [scene.wait(id) for _ in range(WAITERS // len(ids))] for id in ids}
+    until(lambda: scene.waiting() >= WAITERS, seconds=20, what="the waits' subscriptions")
+    valkey.lose(way)
+    try:
+        decided = time.monotonic()
+        for id in ids[:2]:
+            assert scene.decide(id).json()["status"] == "approved"
+        # A broken connection is noticed at once, a frozen server when it owes an answer; then everybody looks.
+        bound = BLIND + SLACK + (HEALTH_SECONDS + ANSWER_SECONDS if way == "silent" else 0)
+        told = [future.result(30) for id in ids[:2] for future in waits[id]]
+        during = max(at for _, at in told) - decided
+        assert {status for status, _ in told} == {"approved"}
+    finally:
+        valkey.return_from(way)
+    back = time.monotonic()
+    for id in ids[2:]:
+        assert scene.decide(id).json()["status"] == "approved"
+    told = [future.result(30) for id in ids[2:] for future in waits[id]]
+    after = max(at for _, at in told) - back
+    assert {status for status, _ in told} == {"approved"}
+    until(lambda: scene.checks()["wakeups"]["ok"], seconds=10, what="hearing again")
+    counts.record(
+        f"redis {way}",
+        rounds=WAITERS,
+        faults={"late during": int(during > bound), "late after": int(after > BLIND + SLACK)},
+        database="postgresql",
+        answered_during_s=round(during, 2),
+        answered_after_s=round(after, 2),
+    )
+
+
+@pytest.mark.parametrize("seconds", [5, 30] if SOAK else [3])
+def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seconds: int) -> None:
+    ids = [scene.ask().json()["id"] for _ in range(4)]
+    waits = [scene.wait(id) for id in ids for _ in range(5)]
+    until(lambda: all(scene.cards(id) for id in ids), seconds=20, what="the cards")
+    at_once, at_last = threading.Event(), threading.Event()
+    given_up, patient = scene.run_tool(impatient=True, when=at_once), scene.run_tool(when=at_last)
+    until(lambda: scene.ready == 2, seconds=20, what="the sessions' opening")
+    scene.ready = 0
+    slow, ran = _in_the_middle_of_a_send(scene), len(scene.runs)
+    postgres.stop()
+    stopped = time.monotonic()
+    try:
+        refusals = scene.together(lambda: scene.get("/agents/procurement/registry"), 4)
+        for refusal in refusals:
+            assert (refusal.status_code, refusal.json()["code"]) == (503, "database_unavailable")
+            assert refusal.headers["Content-Type"] == "application/problem+json"
+            assert int(refusal.headers["Retry-After"]) > 0
+        page = httpx.get(
+            f"{scene.portal.url}/login/", cookies={"sessionid": "x" * 32}, timeout=20, trust_env=False
+        )
+        assert "Traceback" not in page.text
+        assert page.status_code in {200, 503}
+        at_once.set()
+        outcome = given_up.result(60)
+        assert outcome.blocked
+        assert "out of reach" in str(outcome.reason)
+        assert len(scene.runs) == ran
+        time.sleep(max(0.0, stopped + seconds - 2 - time.monotonic()))
+        at_last.set()
+        time.sleep(1)
+    finally:
+        postgres.start()
+    # Not one request gets a connection from before.
+    answers = [answer.status_code for answer in scene.together(lambda: scene.get("/confirmations"), 12)]
+    assert not [future for future in waits if future.done()]
+    for id in ids:
+        assert scene.decide(id).json()["status"] == "approved"
+    assert {future.result(30)[0] for future in waits} == {"approved"}
+    until(lambda: scene.delivery(slow)["status"] == "sent", seconds=15, what="the delivery's end")
+    until(lambda: len(scene.pending()) == 2, seconds=30, what="the runtime's request")
+    scene.decide_all()
+    wait_for([patient], 30)
+    assert patient.result().result == "paid"
+    assert len(scene.runs) == ran + 1
+    faults = {
+        "refused after its return": sum(status != 200 for status in answers),
+        "cards not once": int(scene.cards(slow) != 1),
+        "delivery not at its first try": int(scene.delivery(slow)["attempts"] != 1),
+    }
+    log = scene.portal.log.read_text(errors="replace")
+    # Once a minute, per process: two web processes, and a worker with its two children.
+    lines = log.count("database.failed")
+    assert 0 < lines <= 6 * (1 + seconds // 60) * (3 if SOAK else 1)
+    counts.record(
+        f"database away for {seconds} s",
+        rounds=len(waits),
+        faults=faults,
+        database="postgresql",
+        log_lines=lines,
+    )
+
+
+def _in_the_middle_of_a_send(scene: Scene) -> str:
+    """The id of a request whose card the platform takes only after the database is gone."""
+    scene.sandbox.control("failures", endpoint="send", late_ms=2000)
+    id = str(scene.ask().json()["id"])
+    until(lambda: scene.cards(id), seconds=10, what="the card")
+    return id
