@@ -1,7 +1,7 @@
 """The switches that hold at once: the kill switch of an organization or an agent, and read-only mode."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import transaction
 
@@ -15,12 +15,31 @@ from portal.models import Organization
 MAX_REASON = 500
 
 
-def state(agent: Agent, organization: Organization) -> dict[str, Any]:
+class Halts(Protocol):
+    """A row with a kill switch."""
+
+    @property
+    def halted(self) -> bool: ...
+    @property
+    def halt_reason(self) -> str: ...
+    @property
+    def halt_until(self) -> datetime | None: ...
+
+
+class Switches(Halts, Protocol):
+    """An organization's switches."""
+
+    @property
+    def read_only(self) -> bool: ...
+
+
+def state(agent: Halts, organization: Switches) -> dict[str, Any]:
     """What holds now: ``{"read_only", "halted", "reason", "until"}``; a halt whose time is over no longer counts.
 
     While both are halted, the organization's reason is told, and the end of the later of the two.
     """
-    halts = [row for row in (organization, agent) if is_halted(row)]
+    rows: tuple[Halts, ...] = (organization, agent)
+    halts = [row for row in rows if is_halted(row)]
     ends = [row.halt_until for row in halts]
     return {
         "read_only": organization.read_only,
@@ -30,7 +49,7 @@ def state(agent: Agent, organization: Organization) -> dict[str, Any]:
     }
 
 
-def is_halted(row: Agent | Organization) -> bool:
+def is_halted(row: Halts) -> bool:
     """Whether the row's own kill switch is on at this moment."""
     return row.halted and (row.halt_until is None or row.halt_until > clock.now())
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -70,10 +71,15 @@ def authenticate(plain: str) -> RuntimeKey | None:
         return None
     minute = now.replace(second=0, microsecond=0)
     if key.last_used_at != minute:
-        with outages.tolerated():
-            RuntimeKey.objects.filter(pk=key.pk).update(last_used_at=minute)
+        note_use(key.pk, minute)
         key.last_used_at = minute
     return key
+
+
+def note_use(pk: UUID, minute: datetime) -> None:
+    """A key was used within ``minute``."""
+    with outages.tolerated():
+        RuntimeKey.objects.filter(pk=pk).update(last_used_at=minute)
 
 
 def revoke(key: RuntimeKey, *, actor: audit.Actor) -> None:

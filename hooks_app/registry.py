@@ -84,7 +84,10 @@ def serve(agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM) -> S
     if surface == "eval":
         _record_bypass(now.agent, actor)
     return Served(
-        canonical.canonicalize(document), _etag(now, surface, state), revision.number, document["digest"]
+        canonical.canonicalize(document),
+        tag(revision.pk, surface, state),
+        revision.number,
+        document["digest"],
     )
 
 
@@ -94,7 +97,14 @@ def etag(agent: Agent, surface: str) -> str:
     Raises what :func:`serve` raises.
     """
     now = _servable(agent, surface)
-    return _etag(now, surface, halting.state(now.agent, now.agent.organization))
+    return tag(_revision(now).pk, surface, halting.state(now.agent, now.agent.organization))
+
+
+def tag(revision_id: UUID, surface: str, state: dict[str, Any]) -> str:
+    """The ETag, quotes included, of a revision on ``surface`` while ``state`` holds."""
+    # A revision never changes, so it stands for everything else in the body.
+    parts = [BODY_FORMAT, str(revision_id), surface, state]
+    return f'"{hashlib.sha256(canonical.canonicalize(parts)).hexdigest()[:32]}"'
 
 
 def state(agent: Agent) -> dict[str, Any]:
@@ -161,12 +171,6 @@ def _revision(head: RegistryHead) -> RegistryRevision:
 def _unbuildable(*errors: FieldError) -> Problem:
     detail = "; ".join(f"{error.path}: {error.message}" for error in errors)
     return Problem(422, "registry_unbuildable", f"The registry can't be built: {detail}", errors=errors)
-
-
-def _etag(head: RegistryHead, surface: str, state: dict[str, Any]) -> str:
-    # A revision never changes, so it stands for everything else in the body.
-    parts = [BODY_FORMAT, str(head.revision_id), surface, state]
-    return f'"{hashlib.sha256(canonical.canonicalize(parts)).hexdigest()[:32]}"'
 
 
 def _record_bypass(agent: Agent, actor: audit.Actor) -> None:

@@ -75,7 +75,7 @@ application = traffic.CountedRequests(
         Portal(
             waiting=import_string(settings.WAITING_APPLICATION),
             sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
-            rest=_django,
+            rest=import_string(settings.SHORTCUT)(_django),
         )
     )
 )

@@ -67,11 +67,11 @@ class RegistryView(Endpoint):
             if "*" in held or etag in held:
                 self._record(row, name, surface, _current_revision(row))
                 metrics.count(measures.REGISTRY_ANSWERS, status="304")
-                return _finish(HttpResponse(status=304), etag)
+                return finish(HttpResponse(status=304), etag)
         served = registry.serve(row, surface, actor=self.caller.actor)
         self._record(row, name, surface, served.revision)
         metrics.count(measures.REGISTRY_ANSWERS, status="200")
-        return _finish(HttpResponse(served.body, content_type="application/json"), served.etag)
+        return finish(HttpResponse(served.body, content_type="application/json"), served.etag)
 
     def _record(self, agent: Agent, name: str, surface: str, revision: int | None) -> None:
         """Note which runtime holds what; a person who looks is no runtime."""
@@ -85,7 +85,8 @@ def _current_revision(agent: Agent) -> int | None:
     return revision.number if revision else None
 
 
-def _finish(response: HttpResponse, etag: str) -> HttpResponse:
+def finish(response: HttpResponse, etag: str) -> HttpResponse:
+    """Add the headers of a served registry, whole or unchanged."""
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
     return response
