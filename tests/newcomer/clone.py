@@ -78,7 +78,7 @@ class Make:
         """What it has printed so far, both streams."""
         return Path(self._log.name).read_text(encoding="utf-8", errors="replace")
 
-    def reach(self, mark: str | Path, seconds: float = 180) -> None:
+    def reach(self, mark: str | Path, seconds: float = 300) -> None:
         """Wait until it has printed the text, or until the file is there. Fails when it ends before, or is late."""
         deadline = time.monotonic() + seconds
         while not (mark.exists() if isinstance(mark, Path) else mark in self.text):
@@ -90,7 +90,7 @@ class Make:
         """Send a signal to everything it started, as Ctrl-C does."""
         os.killpg(self.process.pid, number)
 
-    def end(self, seconds: float = 180) -> int:
+    def end(self, seconds: float = 300) -> int:
         """Wait until it ends by itself, and return its exit code."""
         return self.process.wait(seconds)
 
