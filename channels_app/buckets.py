@@ -12,6 +12,8 @@ from django.conf import settings
 from limits import parse
 from limits.storage import MemoryStorage, RedisStorage
 from limits.strategies import MovingWindowRateLimiter
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +21,9 @@ log = structlog.get_logger(__name__)
 @cache
 def _limiter() -> MovingWindowRateLimiter:
     storage: RedisStorage | MemoryStorage = (
-        RedisStorage(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+        RedisStorage(
+            settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+        )
         if settings.REDIS_URL
         else MemoryStorage()
     )

@@ -20,6 +20,8 @@ from limits import RateLimitItemPerSecond
 from limits.errors import StorageError
 from limits.storage import MemoryStorage, RedisStorage, Storage
 from limits.strategies import MovingWindowRateLimiter
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from hooks_app import metrics as measures
 from hooks_app import registry
@@ -133,4 +135,5 @@ def _storage(redis_url: str) -> Storage:
         wrap_exceptions=True,
         socket_timeout=_REDIS_SECONDS,
         socket_connect_timeout=_REDIS_SECONDS,
+        retry=Retry(NoBackoff(), 0),
     )

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
-from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, connection
 
 from portal.lib.problems import Problem
 
@@ -126,6 +126,8 @@ def persist(work: Callable[[], T], *, seconds: float) -> T:
             if note(error) is None or time.monotonic() > give_up:
                 raise
         time.sleep(PAUSE)
+        # A connection that has failed does not mend; the next try is to get another one.
+        connection.close_if_unusable_or_obsolete()
 
 
 class OnceFilter(logging.Filter):

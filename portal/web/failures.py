@@ -20,7 +20,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     answer = problems.respond(problem)
     if request.path_info.startswith(PROGRAMS) or not request.accepts("text/html"):
         return answer
-    page = render(None, "503.html", {"detail": problem.detail}, status=problem.status)  # type: ignore[arg-type]
+    page = render(None, "503.html", {"detail": problem.detail}, status=problem.status)
     page["Retry-After"] = answer["Retry-After"]
     page["Cache-Control"] = "no-store"
     return page

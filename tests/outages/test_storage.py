@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 
 from channels_app.models import Delivery
@@ -168,7 +168,7 @@ def test_a_defect_of_ours_is_no_outage(office: Office, monkeypatch: pytest.Monke
 
 def test_pages_for_people_say_it_too(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*args: Any, **options: Any) -> None:
-        error = outages.OperationalError("unable to open database file")
+        error = OperationalError("unable to open database file")
         cause = sqlite3.OperationalError("unable to open database file")
         cause.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error from cause
