@@ -17,7 +17,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 # When each number began is worth no second line for every one.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 # What each app declared. In a metrics folder the values are elsewhere, and this holds the names alone.
 registry = CollectorRegistry()
