@@ -72,7 +72,7 @@ class PortalProcess:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         if done.returncode:
