@@ -109,7 +109,7 @@ def open_adapter(channel: Channel) -> Adapter:
     if not issubclass(platform, Adapter):
         raise invalid(FieldError("type", "not_available", platform.unusable(config) or "it can't send"))
     client = http.Client(config.base_url, hosts=platform.hosts)
-    return platform(config, client=client, tokens=AppTokens(channel.app_id))
+    return platform(config, client=client, tokens=AppTokens(channel.app))
 
 
 def shared_settings(type: str, config: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Rate buckets in front of the platforms, which hold back or drop what comes too fast.
 
 Shared through Redis when there is Redis, else kept by this process. An empty bucket makes nobody wait here: the caller
-moves its row's due time.
+moves its row's due time, to when its turn is.
 """
 
-import time
 from functools import cache
 
 import structlog
@@ -14,6 +13,11 @@ from limits.storage import MemoryStorage, RedisStorage
 from limits.strategies import MovingWindowRateLimiter
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from portal.lib import clock
+
+# Seconds. The calls of a burst come back one after the other; who asks a little later finds several.
+SLACK = 0.05
 
 log = structlog.get_logger(__name__)
 
@@ -30,18 +34,35 @@ def _limiter() -> MovingWindowRateLimiter:
     return MovingWindowRateLimiter(storage)
 
 
-def take(rate: str, *names: str) -> float:
-    """Take one call out of the bucket ``names``, which refills at ``rate`` (``5/second``).
+def take(rate: str, *names: str, behind: int = 0) -> bool:
+    """Take one call out of the bucket ``names``, which refills at ``rate`` (``5/second``); says whether there was one.
 
-    Returns 0, or the seconds after which to ask again. When the storage can't be reached the call goes ahead: the
-    platform's own refusal is handled too.
+    The last ``behind`` calls are left to those who stand before the caller. When the storage can't be reached the
+    call goes ahead: the platform's own refusal is handled too.
     """
     item = parse(rate)
     try:
-        if _limiter().hit(item, *names):
-            return 0.0
-        reset = _limiter().get_window_stats(item, *names).reset_time
+        if behind and _limiter().get_window_stats(item, *names).remaining <= behind:
+            return False
+        return _limiter().hit(item, *names)
     except Exception as error:  # noqa: BLE001  # storages raise their clients' own errors
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
-        return 0.0
-    return max(0.05, reset - time.time())
+        return True
+
+
+def wait(rate: str, *names: str, behind: int = 0) -> float:
+    """Seconds until the bucket has a call for whoever stands behind ``behind`` others."""
+    item = parse(rate)
+    turns = behind // item.amount
+    free_in = 0.0
+    try:
+        window = _limiter().get_window_stats(item, *names)
+    except Exception as error:  # noqa: BLE001  # storages raise their clients' own errors
+        log.warning("rate_bucket_unreachable", error=type(error).__name__)
+    else:
+        if window.remaining:
+            # What is left belongs to those in front.
+            turns = max(1, turns)
+        else:
+            free_in = max(0.0, window.reset_time - clock.now().timestamp())
+    return free_in + turns * item.get_expiry() + SLACK

@@ -213,19 +213,27 @@ def deliver(delivery_id: UUID) -> bool:
             circuits.release(row.channel.app)
             return False
         repeat_seconds = max(platform.repeat_seconds - REPEAT_MARGIN, 0)
-    job = outbox.claim(row.pk, repeat_seconds=repeat_seconds)
+    job = outbox.claim(row, repeat_seconds=repeat_seconds)
     if job is None:
         circuits.release(row.channel.app)
         return False
-    job.delivery.channel = row.channel  # read once, for the call and the log
     _perform(job, row.channel)
     return True
 
 
 def _hold_back(row: Delivery, platform: type[Adapter]) -> float:
+    """Take the call from its bucket: 0, or the seconds until it is this row's turn."""
+    app = str(row.channel.app_id)
     if row.handle:
-        return buckets.take(platform.update_rate, "update", str(row.channel.app_id), row.message_id)
-    return buckets.take(platform.send_rate, "send", str(row.channel.app_id), row.recipient)
+        bucket = (platform.update_rate, "update", app, row.message_id)
+        return 0.0 if buckets.take(*bucket) else buckets.wait(*bucket)
+    # Oldest first: a card that has just been made is not sent in the place of one that was held back.
+    bucket = (platform.send_rate, "send", app, row.recipient)
+    line = outbox.line(row)
+    if buckets.take(*bucket, behind=line.filter(due_at__lte=clock.now()).count()):
+        return 0.0
+    # A card that waits after an error has its own time, which may be long: it keeps nobody behind it.
+    return buckets.wait(*bucket, behind=line.filter(last_error=None).count())
 
 
 def _perform(job: Job, channel: Channel) -> None:
@@ -309,7 +317,7 @@ def sweep() -> int:
     give_up = time.monotonic() + SWEEP_SECONDS
     done = 0
     reachable = outbox.due(clock.now()).exclude(circuits.resting("channel__app__"))
-    ids = reachable.order_by("due_at").values_list("pk", flat=True)[:SWEEP_ROWS]
+    ids = reachable.order_by("due_at", "created_at", "pk").values_list("pk", flat=True)[:SWEEP_ROWS]
     for delivery_id in list(ids):
         if time.monotonic() > give_up:
             break

@@ -65,38 +65,61 @@ def due(now: datetime) -> "QuerySet[Delivery]":
     return Delivery.objects.filter(free, due_at__lte=now)
 
 
+@transaction.atomic
 def postpone(delivery_id: UUID, *, seconds: float) -> None:
-    """Move a row that nobody holds to a later time."""
+    """Move a row that nobody holds to a later time, and have it looked at then."""
     now = clock.now()
-    due(now).filter(pk=delivery_id).update(due_at=now + timedelta(seconds=seconds))
+    if due(now).filter(pk=delivery_id).update(due_at=now + timedelta(seconds=seconds)):
+        poke_on_commit(delivery_id, seconds=seconds)
+
+
+def line(row: Delivery) -> "QuerySet[Delivery]":
+    """The older cards for the same recipient from the same app that wait to be sent, due now or at a given time."""
+    free = Q(lease_until__isnull=True) | Q(lease_until__lte=clock.now())
+    return Delivery.objects.filter(
+        free,
+        recipient=row.recipient,
+        created_at__lt=row.created_at,
+        channel__app=row.channel.app_id,
+        due_at__isnull=False,
+        handle__isnull=True,
+    )
 
 
 @transaction.atomic
-def claim(delivery_id: UUID, *, repeat_seconds: float) -> Job | None:
-    """Lease one due row for this worker; ``None`` when there is nothing to do, or somebody else does it.
+def claim(row: Delivery, *, repeat_seconds: float) -> Job | None:
+    """Lease a due row, as it was read just now, for this worker; ``None`` when there is nothing to do for it any more.
 
+    One conditional UPDATE: a row that somebody else has taken or changed since is left to whom its next poke reaches.
     ``repeat_seconds`` says how long after a doubtful send the platform recognizes the same key.
     """
     now = clock.now()
-    row = due(now).filter(pk=delivery_id).select_for_update(skip_locked=True, no_key=True).first()
-    if row is None:
-        return None
+    same = due(now).filter(
+        pk=row.pk, attempts=row.attempts, wanted_version=row.wanted_version, message_id=row.message_id
+    )
     kind = "update" if row.handle else "send"
-    doubt = _doubt(row) if kind == "send" else None
+    doubt = _doubt(row) if kind == "send" and row.attempts else None
     if not _still_wanted(row, doubt, now, repeat_seconds):
-        row.due_at = row.lease = row.lease_until = None
-        row.save()
-        if kind == "send":
+        ended = same.update(
+            status=row.status, last_error=row.last_error, due_at=None, lease=None, lease_until=None
+        )
+        if ended and kind == "send":
             metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
         return None
-    attempt = DeliveryAttempt.objects.create(
-        delivery=row, at=now, kind=kind, version=row.wanted_version, result=Result.UNKNOWN, duration_ms=0
-    )
     row.lease, row.lease_until = ids.new(), now + timedelta(seconds=LEASE)
     row.attempts += 1
     if kind == "send":
         row.status = Status.SENDING
-    row.save()
+    leased = same.update(
+        lease=row.lease, lease_until=row.lease_until, attempts=row.attempts, status=row.status
+    )
+    if not leased:
+        if due(now).filter(pk=row.pk).exists():
+            poke_on_commit(row.pk)
+        return None
+    attempt = DeliveryAttempt.objects.create(
+        delivery=row, at=now, kind=kind, version=row.wanted_version, result=Result.UNKNOWN, duration_ms=0
+    )
     return Job(row, attempt, row.lease, doubt)
 
 
@@ -145,9 +168,8 @@ def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int
             job.delivery.channel,
             milliseconds=duration_ms,
         )
-        Channel.objects.filter(pk=row.channel_id).exclude(last_error="").update(
-            last_error="", last_error_at=None
-        )
+        if job.delivery.channel.last_error:
+            Channel.objects.filter(pk=row.channel_id).update(last_error="", last_error_at=None)
 
 
 def settle_error(job: Job, error: AdapterError, *, duration_ms: int) -> None:
@@ -222,7 +244,9 @@ def _is_given_up(job: Job, error: AdapterError) -> bool:
 
 
 def _held(job: Job) -> Delivery | None:
-    row = Delivery.objects.select_for_update(no_key=True).filter(pk=job.delivery.pk, lease=job.lease).first()
+    # What is encrypted is neither read nor written again.
+    rows = Delivery.objects.defer("card", "ref").select_for_update(no_key=True)
+    row = rows.filter(pk=job.delivery.pk, lease=job.lease).first()
     if row is None:
         log.warning("delivery_lease_lost", delivery=str(job.delivery.pk))
     return row
@@ -251,6 +275,6 @@ def _finish(job: Job, row: Delivery, result: str, error: AdapterError | None, du
     job.attempt.duration_ms = duration_ms
     if error is not None:
         job.attempt.code, job.attempt.message = error.code[:64], error.message[:500]
-    job.attempt.save()
+    job.attempt.save(update_fields=["result", "duration_ms", "code", "message"])
     if row.due_at is not None and row.due_at <= clock.now():
         poke_on_commit(row.pk)

@@ -18,6 +18,8 @@ from portal.celery import app
 REST = 5.0
 # Seconds for connecting to the broker, and for handing it one poke: a request waits for no longer than that.
 TIMEOUT = 0.3
+# Celery keeps a poke back for at most so many seconds.
+LONGEST = 240.0
 # A poke that nobody took for so long is worth nothing any more: the sweep has been there.
 EXPIRES = 30
 
@@ -25,18 +27,22 @@ log = structlog.get_logger(__name__)
 _resting_until = 0.0
 
 
-def poke_on_commit(delivery_id: UUID) -> None:
-    """Have ``delivery_id`` looked at as soon as the current transaction is committed. Never raises."""
-    transaction.on_commit(lambda: _poke(delivery_id), robust=True)
+def poke_on_commit(delivery_id: UUID, *, seconds: float = 0.0) -> None:
+    """Have ``delivery_id`` looked at ``seconds`` after the current transaction is committed. Never raises.
+
+    What is further away than ``LONGEST`` is left to the sweep.
+    """
+    if seconds <= LONGEST:
+        transaction.on_commit(lambda: _poke(delivery_id, seconds), robust=True)
 
 
-def _poke(delivery_id: UUID) -> None:
+def _poke(delivery_id: UUID, seconds: float = 0.0) -> None:
     global _resting_until
     if time.monotonic() < _resting_until:
         metrics.count(measures.POKES, result="left_out")
         return
     try:
-        _send(str(delivery_id))
+        _send(str(delivery_id), seconds)
     except Exception as error:  # noqa: BLE001  # whatever a broker does, it costs seconds and never the request
         _resting_until = time.monotonic() + REST
         metrics.count(measures.POKES, result="failed")
@@ -45,13 +51,14 @@ def _poke(delivery_id: UUID) -> None:
         metrics.count(measures.POKES, result="ok")
 
 
-def _send(delivery_id: str) -> None:
+def _send(delivery_id: str, seconds: float) -> None:
     with _producers().acquire(block=True, timeout=TIMEOUT) as producer:
         app.send_task(
             "channels_app.tasks.deliver",
             args=[delivery_id],
             retry=False,
-            expires=EXPIRES,
+            countdown=seconds or None,
+            expires=seconds + EXPIRES,
             producer=producer,
         )
 

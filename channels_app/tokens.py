@@ -5,8 +5,8 @@ platform is asked outside any transaction.
 """
 
 import time
-from datetime import timedelta
-from uuid import UUID
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Q
 
@@ -29,11 +29,16 @@ def _refuse() -> tuple[str, float]:
 class AppTokens:
     """The :class:`~channels_app.adapters.base.TokenStore` of one app's row."""
 
-    def __init__(self, app_id: UUID) -> None:
-        self._row = App.objects.filter(pk=app_id)
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._row = App.objects.filter(pk=app.pk)
 
     def get(self, fetch: TokenFetch, *, stale: str | None = None) -> str:
         """Return a token that is not ``stale``; fetch one if need be. Raises :class:`AdapterError`."""
+        # Read together with what is to be sent, a moment ago.
+        known = _good(self._app.token, self._app.token_expires_at, stale)
+        if known:
+            return known
         give_up = time.monotonic() + WAIT
         waited = False
         while time.monotonic() < give_up:
@@ -48,9 +53,7 @@ class AppTokens:
         raise AdapterError("token_busy", "another worker is fetching the access token", permanent=False)
 
     def _stored(self, stale: str | None) -> str | None:
-        token, until = self._row.values_list("token", "token_expires_at").get()
-        good = token is not None and token != stale and until is not None and until > clock.now()
-        return str(token) if good else None
+        return _good(*self._row.values_list("token", "token_expires_at").get(), stale)
 
     def _lease(self) -> bool:
         now = clock.now()
@@ -73,3 +76,9 @@ class AppTokens:
                 "token_refused", "the platform issues a token that it calls invalid", permanent=False
             )
         return token
+
+
+def _good(token: Any, until: datetime | None, stale: str | None) -> str | None:
+    """The token when it may be used, else ``None``."""
+    good = token is not None and token != stale and until is not None and until > clock.now()
+    return str(token) if good else None

@@ -60,8 +60,14 @@ class Delivery(models.Model):
         verbose_name_plural = _("deliveries")
         ordering = ["-created_at"]
         indexes = [
-            # Read by deliveries.claim: whatever is due, oldest first.
+            # Read by deliveries.sweep: whatever is due, oldest first.
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="delivery_due"),
+            # Read by outbox.line: what waits to be sent to one recipient, oldest first.
+            models.Index(
+                fields=["recipient", "created_at"],
+                condition=Q(due_at__isnull=False, handle__isnull=True),
+                name="delivery_line",
+            ),
             # Read by deliveries.resolve: the message a person tapped.
             models.Index(fields=["message_id"], condition=~Q(message_id=""), name="delivery_by_message"),
         ]

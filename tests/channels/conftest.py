@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +111,14 @@ def _running() -> Iterator[SandboxServer]:
     sandbox = FeishuSandbox(source=lambda: clock.now().timestamp())
     with SandboxServer(sandbox) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _buckets_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate buckets live by the portal's clock, which a test may hold still."""
+    hands = SimpleNamespace(time=lambda: clock.now().timestamp())
+    for module in ("memory", "redis"):
+        monkeypatch.setattr(f"limits.storage.{module}.time", hands)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_many_threads_fetch_once(channel: Channel, server: SandboxServer) -> Non
 
     def work() -> None:
         barrier.wait(5)
-        tokens.append(AppTokens(channel.app_id).get(adapter._api.fetch_token))  # type: ignore[attr-defined]
+        tokens.append(AppTokens(App.objects.get(pk=channel.app_id)).get(adapter._api.fetch_token))  # type: ignore[attr-defined]
         connection.close()
 
     workers = [threading.Thread(target=work) for _ in range(12)]
