@@ -126,6 +126,7 @@ DATABASE_URL = environment.secret("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'hoo
 _database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
 if _database["ENGINE"] == "django.db.backends.sqlite3":
     VAR_DIR.mkdir(parents=True, exist_ok=True)
+    _database["ENGINE"] = "portal.sqlite"
     _database["OPTIONS"] = {
         # Writers queue at BEGIN instead of failing in the middle; a commit is on disk before it is answered.
         "transaction_mode": "IMMEDIATE",
