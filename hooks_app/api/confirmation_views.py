@@ -184,7 +184,7 @@ class ConsumeView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The same `attempt` again is 200 again until an outcome is reported; another one is 409."""
-        found = lookups.confirmation(self.caller, id)
+        found = lookups.own_confirmation(self.runtime, id)
         body = self.body(requests.Consumption)
         consumed = confirmations.consume(
             request=found, args_digest=body.args_digest, attempt=body.attempt, actor=self.runtime.actor
@@ -207,7 +207,7 @@ class OutcomeView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The same again is 200; `unknown` may become one of the others."""
-        found = lookups.confirmation(self.caller, id)
+        found = lookups.own_confirmation(self.runtime, id)
         body = self.body(requests.Outcome)
         reported = confirmations.report_outcome(
             request=found, status=body.status, detail=body.detail, actor=self.runtime.actor
@@ -230,7 +230,7 @@ class CancelView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The body may be left out."""
-        found = lookups.confirmation(self.caller, id)
+        found = lookups.own_confirmation(self.runtime, id)
         self.body(requests.Nothing)
         return _resource(confirmations.cancel(request=found, actor=self.runtime.actor))
 

@@ -90,13 +90,24 @@ def confirmation(caller: Caller, reference: str) -> ConfirmationRequest:
     return found
 
 
+def own_confirmation(caller: RuntimeCaller, reference: str) -> ConfirmationRequest:
+    """The request with the id ``reference`` for a verb that reads it itself: nothing but its id is there.
+
+    Raises 404 ``not_found``.
+    """
+    found = confirmations_of(caller).filter(pk=uuid(reference)).only("pk").first()
+    if found is None:
+        raise not_found()
+    return found
+
+
 def votable(caller: PersonCaller, reference: str) -> ConfirmationRequest:
     """The request that a person wants to decide: any of an organization the person belongs to.
 
     Wider than what the person may read, so that a member who is no approver is told so instead of 404.
     """
     rows = access.rows(ConfirmationRequest.objects.all(), caller.user, *access.EVERYBODY)
-    found = rows.filter(pk=uuid(reference)).first()
+    found = rows.filter(pk=uuid(reference)).only("pk").first()
     if found is None:
         raise not_found()
     return found

@@ -40,8 +40,8 @@ def consume(
             start_by__gt=now,
             args_digest=row.args_digest,
         ).update(consumed_at=now, attempt=attempt)
-        row = rows.load(row.pk)
         if won:
+            row.consumed_at, row.attempt = now, attempt
             transitions.record(
                 row,
                 "confirmation.consumed",
@@ -51,6 +51,7 @@ def consume(
             story.consumed(row)
         else:
             # Somebody was faster, or the time ran out in between: judged again, it says which.
+            row = rows.load(row.pk)
             _judge(row, args_digest, attempt)
         return row
 

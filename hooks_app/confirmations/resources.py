@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from channels_app import deliveries
 from hooks_app import appearance
@@ -14,7 +14,12 @@ from portal.lib import clock
 
 def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
     """``queryset`` with what :func:`represent` reads of each row."""
-    return queryset.select_related("agent", "organization").prefetch_related("decisions__user", "stages")
+    return queryset.select_related("agent", "organization").prefetch_related(_decisions())
+
+
+def _decisions() -> Any:
+    """Decisions with who made them, in one statement for however many."""
+    return Prefetch("decisions", queryset=Decision.objects.select_related("user"))
 
 
 def represent(request: ConfirmationRequest) -> dict[str, Any]:
@@ -23,7 +28,8 @@ def represent(request: ConfirmationRequest) -> dict[str, Any]:
 
 
 def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any]]:
-    """The resources of several requests, their deliveries read at once."""
+    """The resources of several requests, their decisions and deliveries read at once."""
+    prefetch_related_objects(requests, _decisions())
     topics = {request.pk: rows.topic(request.pk) for request in requests}
     shown = deliveries.represent(list(topics.values()))
     return [_resource(request, shown[topics[request.pk]]) for request in requests]

@@ -80,7 +80,7 @@ def waiting(user: User) -> Waiting:
     """The pending requests, most urgent first."""
     rows = eligibility.visible_to(user).filter(status=Status.PENDING, expires_at__gt=clock.now())
     total = rows.count()
-    shown = confirmations.prefetched(rows).order_by("expires_at", "id")[:LONGEST]
+    shown = confirmations.prefetched(rows).prefetch_related("stages").order_by("expires_at", "id")[:LONGEST]
     return _sort(user, shown, more=max(0, total - LONGEST))
 
 
