@@ -20,6 +20,7 @@ ONCE = [
     "tests/soak",
     "tests/crashes",
     "tests/docs",
+    "tests/operations",
     "tests/newcomer",
     "tests/outages",
 ]
