@@ -85,4 +85,10 @@ def test_from_a_fresh_clone_to_the_running_portal(place: Path, account: str) -> 
     with Make(tree, "demo", prefix=away, **environment) as make:
         faults["demo failed"] = make.end() != 0
         faults["set up again"] += "Setting up" in make.text
+    if account == "nobody":
+        os.chown(tree / "var" / "secret_key", 0, 0)  # as if root had been here first
+        with Make(tree, "run", port, prefix=prefix, **environment) as make:
+            faults["ran on another's secret"] = (
+                make.end() == 0 or "Permission denied. Hand it" not in make.text
+            )
     counts.record(f"newcomer/account {account}", database="embedded", rounds=len(STAGES) + 3, faults=faults)

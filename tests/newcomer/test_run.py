@@ -49,6 +49,15 @@ def test_a_port_that_is_taken_is_one_line_with_the_remedy(tree: Path) -> None:
     assert not (tree / "var").exists()
 
 
+def test_a_folder_that_cannot_be_used_is_one_line_with_the_remedy(tree: Path) -> None:
+    with Make(tree, "run", f"PORT={free_port()}", "HOOKGATE_VAR_DIR=README.md") as make:
+        assert make.end() != 0
+        said, *rest = make.text.splitlines()
+    assert said.startswith("README.md can't be used: File exists. ")
+    assert said.endswith("make run HOOKGATE_VAR_DIR=/another/folder")
+    assert [line for line in rest if not line.startswith("make: ")] == []
+
+
 def test_twice_in_a_row(tree: Path) -> None:
     """The second time without network and home, and after a first one whose last write was cut off."""
     port = f"PORT={free_port()}"
