@@ -93,4 +93,7 @@ AgentReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64
 SlugReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64)]
 Digest = Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)]
 IJson = Annotated[Any, WithJsonSchema(I_JSON)]
-Object = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": I_JSON})]
+Object = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "propertyNames": {"pattern": NO_NUL}, "additionalProperties": I_JSON}),
+]

@@ -112,7 +112,7 @@ def describe(
 
 _RUNTIME = OpenApiParameter(
     RUNTIME_HEADER,
-    {"type": "string", "maxLength": 100},
+    {"type": "string", "maxLength": 100, "pattern": "^[ -~¡-¬®-ÿ]*$"},
     OpenApiParameter.HEADER,
     description="What the runtime's process is called.",
 )
@@ -157,6 +157,16 @@ I_JSON = {
     ],
 }
 
+# OpenAPI 3.1 has no word for a stream's items: the schema is that of each event.
+EVENT = {
+    "type": "object",
+    "description": "Each event of the stream.",
+    "properties": {
+        "event": {"enum": ["registry", "state", "confirmation"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+
 
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Add what the views don't say: how each credential is sent, what I-JSON is, that the event stream is no JSON."""
@@ -164,7 +174,7 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     result["components"]["schemas"]["IJson"] = I_JSON
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     events = result["paths"][EVENTS]["get"]["responses"]["200"]
-    events["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    events["content"] = {"text/event-stream": {"schema": EVENT}}
     return result
 
 

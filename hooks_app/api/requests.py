@@ -139,7 +139,7 @@ class Outcome(Body):
     """How the approved call ended."""
 
     status: Literal["succeeded", "failed", "unknown"]
-    detail: LongText | None = None
+    detail: Note | None = None
 
 
 class CallUser(Body):
