@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from hooks_app.config.model import Model
-from hooks_app.config.words import HandlerTarget, Slug, ToolName, UserName
+from hooks_app.config.words import HandlerTarget, RedactedPath, Slug, ToolName, UserName
 
 Point = Literal[
     "SessionStart",
@@ -50,7 +50,7 @@ class Tool(Model):
     writes: bool = Field(True, description="Changes something outside; stopped by read-only mode.")
     requires_confirmation: bool = Field(False, description="People decide before it runs.")
     policy: Slug | None = Field(None, description="Approval policy; null: the agent's holds.")
-    redact: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+    redact: list[RedactedPath] = Field(
         default_factory=list, max_length=100, description="Argument paths that nobody is shown."
     )
     input_schema: dict[str, Any] | None = Field(

@@ -45,7 +45,7 @@ def apply(
         for index, entry in enumerate(parsed.organizations):
             _write_organization(run, entry, f"organizations[{index}]")
         if run.errors:
-            raise ConfigInvalid(run.errors)
+            raise ConfigInvalid(errors.in_order(run.errors, document))
         if dry_run:
             transaction.set_rollback(True)
     for line in run.notes:
@@ -67,7 +67,7 @@ def _validate(document: Any, *, prune: bool) -> tuple[schema.Document, filling.V
     values = filling.read(document)
     found += [*checks.check(document, prune=prune), *values.errors]
     if found or parsed is None:
-        raise ConfigInvalid(_once_per_path(found))
+        raise ConfigInvalid(errors.in_order(_once_per_path(found), document))
     return parsed, values
 
 

@@ -2,7 +2,7 @@
 
 import difflib
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -47,6 +47,25 @@ def write_path(location: Iterable[int | str]) -> str:
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     return path or "(document)"
+
+
+def in_order(found: Iterable[FieldError], document: Any) -> list[FieldError]:
+    """The errors in the order of the file; a key that is missing stands with the object that lacks it."""
+    places = {path: place for place, path in enumerate(_paths(document, ()))}
+    return sorted(found, key=lambda error: _place(error.path, places))
+
+
+def _paths(node: Any, location: tuple[int | str, ...]) -> Iterator[str]:
+    yield write_path(location)
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield from _paths(value, (*location, key))
+
+
+def _place(path: str, places: dict[str, int]) -> int:
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return places.get(path, 0)
 
 
 def from_validation(error: ValidationError, model: type[BaseModel]) -> list[FieldError]:

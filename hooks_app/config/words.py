@@ -17,6 +17,7 @@ from portal.models.organizations import SLUG_PATTERN
 
 _USERNAME_PATTERN = r"^[\w.@+-]{1,150}$"
 _TOOL_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$"
+_INDEX = re.compile(r"\[(\d*|\*)\]")
 _TARGET_PATTERN = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 
 
@@ -77,6 +78,15 @@ def _read_day(value: Any) -> date:
     raise _refuse("must be a date such as 2026-12-01")
 
 
+def _check_redacted(value: str) -> str:
+    # Such a path would match nothing, and hide nothing, without a word.
+    if any(not step.strip() or _INDEX.search(step) for step in value.split(".")):
+        raise _refuse(
+            "must be a key such as card_number, or a path such as payer.card; lists are passed through unnamed"
+        )
+    return value
+
+
 Slug = Annotated[
     str,
     _fits(
@@ -108,6 +118,7 @@ UserName = Annotated[
     AfterValidator(_check_normal),
     WithJsonSchema({"type": "string", "pattern": _USERNAME_PATTERN}),
 ]
+RedactedPath = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_redacted)]
 HandlerTarget = Annotated[
     str,
     _fits(_TARGET_PATTERN, "must be package.module:callable"),
