@@ -22,15 +22,23 @@ class JSONText(forms.JSONField):
             return value
         return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
-    def clean(self, value: Any) -> Any:
-        """Raises for what is no I-JSON, naming the place."""
-        found = super().clean(value)
+    def to_python(self, value: Any) -> Any:
+        """The value; nothing for an empty text. Raises for what is no I-JSON, naming the place."""
+        if self.disabled or value in self.empty_values:
+            return super().to_python(value)
         try:
-            canonical.check(found)
+            return canonical.loads(value)
         except canonical.NotCanonical as error:
             where = f"{error.path}: " if error.path else ""
             raise ValidationError(f"{where}{error.message}", code="not_canonical") from error
-        return found
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What was sent, as it was sent when it is no I-JSON: it may be nested too deep to be read at all."""
+        try:
+            self.to_python(data)
+        except ValidationError:
+            return InvalidJSONInput(data)
+        return super().bound_data(data, initial)
 
 
 class Texts(forms.CharField):
@@ -48,6 +56,11 @@ class Texts(forms.CharField):
     def to_python(self, value: Any) -> Any:
         """The list of lines that are not empty."""
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def run_validators(self, value: Any) -> None:
+        """Each line is a text of its own: a list hides a NUL from the validators."""
+        for line in value:
+            super().run_validators(line)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Compared as lists."""
