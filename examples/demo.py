@@ -6,6 +6,7 @@ line per step; the exit code is 0 only if every step held.
 
 import asyncio
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ from hookgate import Outcome, Runtime, canonical
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
 from examples import sample
-from examples.portal_process import PortalProcess
+from examples.portal_process import CommandFailed, PortalProcess
 
 FILE = Path(__file__).with_name("demo.yaml")
 USER = {"id": "u42", "name": "Kim", "email": "kim@demo.test"}
@@ -294,3 +295,6 @@ def main() -> int:
         return asyncio.run(perform())
     except KeyboardInterrupt:
         return 130
+    except (CommandFailed, TimeoutError, subprocess.TimeoutExpired) as error:
+        print(f"The demo's portal did not start: {error}", file=sys.stderr)
+        return 1
