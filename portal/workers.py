@@ -21,6 +21,18 @@ def keep_logging(**kwargs: Any) -> None:
     """Django's settings have set logging up; that somebody is connected keeps Celery from doing it again."""
 
 
+def keep_format(**kwargs: Any) -> None:
+    """Celery writes that it stops past the log, which then has a line that is no event; see :func:`note_stop`."""
+    from celery.apps import worker
+
+    worker.safe_say = lambda *_: None  # type: ignore[attr-defined]  # the stubs leave it out
+
+
+def note_stop(how: str, **kwargs: Any) -> None:
+    """The worker was told to stop: it takes no more tasks, and ends those that run."""
+    log.info("worker.stopping", how=how)
+
+
 def open_metrics(**kwargs: Any) -> None:
     """Forget an earlier start's counts, and answer Prometheus where the settings say."""
     from portal import exposition
@@ -75,7 +87,9 @@ def note_end(task_id: str, task: Any, state: str | None = None, **kwargs: Any) -
 def connect() -> None:
     """Connect everything, once."""
     signals.setup_logging.connect(keep_logging)
+    signals.worker_init.connect(keep_format)
     signals.worker_init.connect(open_metrics)
+    signals.worker_shutting_down.connect(note_stop)
     signals.worker_process_shutdown.connect(bury)
     signals.heartbeat_sent.connect(show_worker_alive)
     signals.beat_init.connect(watch_beat)

@@ -11,11 +11,12 @@ from hookgate import Runtime
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
 from examples import demo, sample
-from examples.portal_process import PortalProcess
+from examples.portal_process import PortalProcess, free_port
 from tests import services
+from tests.operations import compose
 
-CELERY = ("-m", "celery", "-A", "portal")
-PRODUCTION = ((*CELERY, "worker", "--concurrency", "2", "--loglevel", "WARNING"), (*CELERY, "beat"))
+PRODUCTION = (compose.arguments("worker"), compose.arguments("beat"))
+METRICS_TOKEN = "scrape-me-in-the-end"
 
 
 class Stage:
@@ -34,7 +35,14 @@ def _portal(backend: str, folder: Path, server: SandboxServer) -> PortalProcess:
     }
     if backend == "embedded":
         return PortalProcess(folder, environment=environment)
-    environment |= {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+    environment |= {
+        "DATABASE_URL": services.new_database(),
+        "REDIS_URL": services.redis_url(),
+        "HOOKGATE_LOG_FORMAT": "json",
+        "HOOKGATE_METRICS_TOKEN": METRICS_TOKEN,
+        "HOOKGATE_METRICS_DIR": str(folder / "metrics"),
+        "HOOKGATE_METRICS_LISTEN": f"127.0.0.1:{free_port()}",
+    }
     return PortalProcess(folder, environment=environment, companions=PRODUCTION)
 
 
