@@ -38,10 +38,15 @@ def operation(method: str, path: str) -> Any:
 
 def schema_faults(schema: dict[str, Any], value: Any) -> list[str]:
     """What of ``value`` contradicts ``schema`` of the document."""
-    absolute = json.loads(json.dumps(schema).replace('"#/', f'"{DOCUMENT}#/'))
+    errors = _validator(json.dumps(schema)).iter_errors(value)
+    return [f"{error.json_path}: {error.message}" for error in errors]
+
+
+@cache
+def _validator(schema: str) -> Any:
+    absolute = json.loads(schema.replace('"#/', f'"{DOCUMENT}#/'))
     checker = Draft202012Validator.FORMAT_CHECKER
-    validator = Draft202012Validator(absolute, registry=_registry(), format_checker=checker)
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
+    return Draft202012Validator(absolute, registry=_registry(), format_checker=checker)
 
 
 @dataclass

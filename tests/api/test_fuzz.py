@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.api.values import put
+from tests.fields import put
 
 SETTINGS = settings(
     max_examples=40,
