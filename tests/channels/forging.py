@@ -61,6 +61,7 @@ class Scene:
     card: Delivery
     second: Delivery
     app: directory.App
+    client: Client = field(default_factory=Client)
 
     def payload(self, *, who: str = "ou_bob", **event: Any) -> Json:
         """What the platform says when somebody taps Approve; ``event`` replaces whole members of the event."""
@@ -82,7 +83,7 @@ class Scene:
     def post(self, sent: Sent) -> Answer:
         """Send it as a platform would."""
         known = set(Interaction.objects.values_list("pk", flat=True))
-        response = Client().generic(
+        response = self.client.generic(
             sent.method, sent.path, sent.body, "application/json", headers=sent.headers
         )
         content = response.content
