@@ -30,7 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-THREADS = 8
+THREADS = 4
 # How many rows one batch reads.
 BATCH = 500
 

@@ -60,6 +60,8 @@ class Crowd:
         self.outcomes: dict[int, list[Outcome]] = {}
         # Taps that the portal didn't answer within the platform's three seconds; not a fault, but told.
         self.unanswered = 0
+        # How long the platform waited for the answer to each tap, in milliseconds.
+        self.waits: list[int] = []
         self._cards: dict[int, list[str]] = {}
         self._seen: set[str] = set()
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -106,6 +108,8 @@ class Crowd:
         order = {"message_id": card, "open_id": who, "button": button, **more}
         for _ in range(TAPS):
             report = await asyncio.to_thread(lambda: self.stage.sandbox.control("press", **order))
+            if report["sent"]:
+                self.waits.append(report["elapsed_ms"])
             if report.get("status") == 200:
                 return
             # Held back by the client: the card has lost its buttons meanwhile, so an earlier tap has counted.
