@@ -23,6 +23,7 @@ from portal.lib.problems import FieldError, invalid, not_found
 EVAL = "eval"
 # What a runtime that doesn't say its name is recorded as.
 UNNAMED = "unnamed"
+CACHE_CONTROL = "private, no-cache"
 
 _ETAG_HEADERS = (
     OpenApiParameter(
@@ -67,11 +68,11 @@ class RegistryView(Endpoint):
             if "*" in held or etag in held:
                 self._record(row, name, surface, _current_revision(row))
                 metrics.count(measures.REGISTRY_ANSWERS, status="304")
-                return finish(HttpResponse(status=304), etag)
+                return _finish(HttpResponse(status=304, content_type="application/json"), etag)
         served = registry.serve(row, surface, actor=self.caller.actor)
         self._record(row, name, surface, served.revision)
         metrics.count(measures.REGISTRY_ANSWERS, status="200")
-        return finish(HttpResponse(served.body, content_type="application/json"), served.etag)
+        return _finish(HttpResponse(served.body, content_type="application/json"), served.etag)
 
     def _record(self, agent: Agent, name: str, surface: str, revision: int | None) -> None:
         """Note which runtime holds what; a person who looks is no runtime."""
@@ -85,10 +86,9 @@ def _current_revision(agent: Agent) -> int | None:
     return revision.number if revision else None
 
 
-def finish(response: HttpResponse, etag: str) -> HttpResponse:
-    """Add the headers of a served registry, whole or unchanged."""
+def _finish(response: HttpResponse, etag: str) -> HttpResponse:
     response["ETag"] = etag
-    response["Cache-Control"] = "private, no-cache"
+    response["Cache-Control"] = CACHE_CONTROL
     return response
 
 

@@ -8,7 +8,7 @@ from the start, words the refusal and logs it. At most ``THREADS`` threads and d
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache
 from io import BytesIO
 
 import structlog
@@ -54,16 +54,17 @@ class Shortcut:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 304, or pass the request on."""
         poll = read(scope)
-        response = None
+        answer = None
         if poll is not None:
-            response = await asyncio.get_running_loop().run_in_executor(self._pool, _answer, poll)
-        if response is None:
+            answer = await asyncio.get_running_loop().run_in_executor(self._pool, _answer, poll)
+        if answer is None:
             await self._application(scope, receive, send)
             return
-        scope[traffic.ROUTE] = resolve(scope["path"]).route
-        headers = _encode(response) + _always(scope["scheme"])
-        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        await send({"type": "http.response.body", "body": response.content})
+        scope[traffic.ROUTE] = _route()
+        status, headers, body = answer
+        headers = [*headers, *_always(scope["scheme"])]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def read(scope: Scope) -> polls.Poll | None:
@@ -96,30 +97,40 @@ def read(scope: Scope) -> polls.Poll | None:
     )
 
 
-def _answer(poll: polls.Poll) -> HttpResponse | None:
+def _answer(poll: polls.Poll) -> tuple[int, Headers, bytes] | None:
     try:
         etag = polls.confirm(poll)
     except DatabaseError as error:
         connection.close()
         problem = outages.note(error)
-        return problems.respond(problem) if problem else None
+        if problem is None:
+            return None
+        refused = problems.respond(problem)
+        return refused.status_code, _encode(refused), refused.content
     finally:
         statements.release()
     if etag is None:
         return None
     metrics.count(measures.REGISTRY_ANSWERS, status="304")
     log.debug("registry.unchanged", agent=poll.agent, surface=poll.surface, runtime=poll.runtime)
-    # What the view's own 200 varies on.
-    unchanged = HttpResponse(status=304, headers={"Vary": "Accept-Language, Cookie"})
-    del unchanged["Content-Type"]
-    return registry_views.finish(unchanged, etag)
+    headers = [
+        (b"etag", etag.encode()),
+        (b"cache-control", registry_views.CACHE_CONTROL.encode()),
+        (b"vary", b"Accept-Language, Cookie"),  # what the view's own 200 varies on
+    ]
+    return 304, headers, b""
 
 
 def _is_ours(host: str) -> bool:
     return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
 
 
-@lru_cache
+@cache
+def _route() -> str:
+    return resolve("/api/v1/agents/any/registry").route
+
+
+@cache
 def _always(scheme: str) -> Headers:
     """The headers that Django's middleware adds to every answer, as the settings have them."""
     scope = {
