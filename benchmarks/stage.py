@@ -1,12 +1,16 @@
 """A whole portal for the benchmarks that need one: PostgreSQL, Redis, and the web process of production."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from examples.portal_process import PortalProcess
+from examples.portal_process import ROOT, PortalProcess
 from tests import services
 
 FILE = Path(__file__).with_name("bench.yaml")
@@ -15,11 +19,25 @@ AGENT = "payer"
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the portal is, a runtime key of its organization, and Bob's token."""
+    """Where the portal is, its process, its environment, a runtime key of its organization, and Bob's token."""
 
     url: str
     key: str
     token: str
+    pid: int
+    environment: dict[str, str]
+
+    def inside(self, module: str, *arguments: str) -> Any:
+        """What ``python -m MODULE`` prints as JSON, in the portal's environment."""
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=300,
+        )
+        return json.loads(done.stdout)
 
 
 class BenchPortal(PortalProcess):
@@ -31,16 +49,18 @@ class BenchPortal(PortalProcess):
 
 
 @contextmanager
-def portal() -> Iterator[Stage]:
-    """A portal of production's kind in a folder of its own; it ends with the block."""
-    environment = {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+def portal(*, embedded: bool = False) -> Iterator[Stage]:
+    """A portal of production's kind, or on SQLite, in a folder of its own; it ends with the block."""
+    production = (
+        {} if embedded else {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+    )
     with (
         TemporaryDirectory(prefix="hookgate-bench-") as folder,
-        BenchPortal(Path(folder), environment=environment) as running,
+        BenchPortal(Path(folder), environment=production) as running,
     ):
         running.manage("migrate", "--verbosity", "0")
         running.manage("apply", str(FILE))
         key = running.manage("issue_key", "--org", "bench").strip()
         token = running.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
         running.start()
-        yield Stage(running.url, key, token)
+        yield Stage(running.url, key, token, running.processes[0].pid, running.environment)
