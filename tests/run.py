@@ -18,6 +18,7 @@ ONCE = [
     "tests/e2e",
     "tests/browser",
     "tests/soak",
+    "tests/conformance",
     "tests/crashes",
     "tests/docs",
     "tests/operations",
