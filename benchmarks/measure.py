@@ -19,9 +19,9 @@ class Figure:
     met: bool
 
     @property
-    def ratio(self) -> float:
-        """Ours by the baseline."""
-        return self.ours / self.baseline
+    def ratio(self) -> float | None:
+        """Ours by the baseline; ``None`` where that is nothing."""
+        return self.ours / self.baseline if self.baseline else None
 
 
 def alternate(
@@ -42,7 +42,7 @@ def table(figures: list[Figure]) -> str:
             figure.name,
             f"{figure.ours:.2f}",
             f"{figure.baseline:.2f}",
-            f"{figure.ratio:.3f}",
+            "–" if figure.ratio is None else f"{figure.ratio:.3f}",
             figure.unit,
             figure.goal,
             "met" if figure.met else "missed",
@@ -59,7 +59,7 @@ def save(figures: list[Figure], path: Path) -> None:
         figure.name: {
             "ours": round(figure.ours, 4),
             "baseline": round(figure.baseline, 4),
-            "ratio": round(figure.ratio, 4),
+            "ratio": None if figure.ratio is None else round(figure.ratio, 4),
             "unit": figure.unit,
             "goal": figure.goal,
         }

@@ -4,7 +4,19 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import building, chains, confirming, imports, measure, polling, registry, stage, tapping
+from benchmarks import (
+    building,
+    chains,
+    confirming,
+    delivering,
+    imports,
+    measure,
+    polling,
+    registry,
+    stage,
+    tapping,
+    waiting,
+)
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench-results.json"
 
@@ -15,10 +27,12 @@ def main() -> int:
     figures = [*chains.run(), *imports.run()]
     with stage.portal() as portal:
         figures += [*registry.run(portal), *building.run(portal), *tapping.run(portal)]
+        figures += waiting.run(portal)
         pollers = portal.inside("benchmarks.backstage", "populate", str(polling.AGENTS))
         figures += [*polling.run(portal, pollers), *confirming.run(portal, [slug for slug, _ in pollers])]
     with stage.portal(embedded=True) as portal:
-        figures += registry.run(portal, "registry_304_on_sqlite")
+        figures += [*registry.run(portal, "registry_304_on_sqlite"), *tapping.run(portal, "_on_sqlite")]
+    figures += delivering.run()
     print(measure.table(figures))
     measure.save(figures, RESULTS)
     missed = sum(1 for figure in figures if not figure.met)

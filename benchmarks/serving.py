@@ -1,18 +1,21 @@
 """The portal's server with a bare view beside it: same process, same server, same loop.
 
 ``python -m benchmarks.serving PORT``. ``/bare`` is answered by a Django handler without any middleware, from a view
-that touches no database; every other path is the portal's own.
+that touches no database. ``/committed/TOPIC`` says when the last change of that topic was committed, in seconds of the
+machine's monotonic clock. Every other path is the portal's own.
 """
 
 import sys
+import time
 from typing import Any
 
 from django.core.handlers.asgi import ASGIHandler
 from django.test.utils import override_settings
 
-from portal import asgi, server
+from portal import asgi, server, wakeups
 
 BARE = "/bare"
+COMMITTED = "/committed/"
 # The view behind it: what the portal itself answers without looking at anything.
 VIEW = "/healthz"
 
@@ -22,6 +25,7 @@ class Beside:
 
     def __init__(self, portal: Any) -> None:
         self._portal = portal
+        self._committed: dict[str, float] = {}
         with override_settings(MIDDLEWARE=[]):
             self._bare: Any = ASGIHandler()
 
@@ -29,15 +33,31 @@ class Beside:
         """Answer one request."""
         if scope["type"] == "http" and scope["path"] == BARE:
             await self._bare({**scope, "path": VIEW, "raw_path": VIEW.encode()}, receive, send)
+        elif scope["type"] == "http" and scope["path"].startswith(COMMITTED):
+            moment = self._committed[scope["path"].removeprefix(COMMITTED)]
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": repr(moment).encode()})
         else:
             await self._portal(scope, receive, send)
+
+    def watch(self) -> None:
+        """Note the time of every commit that wakes somebody: publishing is the first thing after it."""
+        publish = wakeups.publish
+
+        def noting(*topics: str) -> None:
+            self._committed |= dict.fromkeys(topics, time.monotonic())
+            publish(*topics)
+
+        wakeups.publish = noting
 
 
 def main() -> None:
     """Serve until a signal, with the very options of `manage.py serve`."""
     server.raise_open_files()
     listener = server.bind("127.0.0.1", int(sys.argv[1]))
-    asgi.application = Beside(asgi.application)  # type: ignore[assignment]
+    beside = Beside(asgi.application)
+    beside.watch()
+    asgi.application = beside  # type: ignore[assignment]
     server.serve(listener)
 
 
