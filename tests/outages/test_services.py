@@ -53,15 +53,10 @@ def test_requests_are_taken_without_a_broker(scene: Scene, valkey: Valkey, way: 
         if row["name"] == "connector_rate_limit"
     )
     ran = len(scene.runs)
+    usual, _ = _ask(scene, 5)
     valkey.lose(way)
     try:
-        slowest, ids = 0.0, []
-        for _ in range(ASKED):
-            began = time.monotonic()
-            answer = scene.ask()
-            slowest = max(slowest, time.monotonic() - began)
-            assert answer.status_code == 201, answer.text
-            ids.append(answer.json()["id"])
+        slowest, ids = _ask(scene, ASKED)
         call = scene.run_tool()
         count = scene.call(
             "POST",
@@ -71,7 +66,7 @@ def test_requests_are_taken_without_a_broker(scene: Scene, valkey: Valkey, way: 
         assert (count.status_code, count.json()["code"]) == (503, "limits_unavailable")
         assert httpx.get(f"{scene.portal.url}/login/", trust_env=False).status_code == 200
         assert not scene.checks()["broker"]["ok"]
-        until(lambda: len(scene.pending()) > ASKED, seconds=10, what="the runtime's request")
+        until(lambda: len(scene.pending()) > ASKED + 5, seconds=10, what="the runtime's request")
         assert len(scene.runs) == ran
     finally:
         valkey.return_from(way)
@@ -85,9 +80,10 @@ def test_requests_are_taken_without_a_broker(scene: Scene, valkey: Valkey, way: 
     counts.record(
         f"broker {way}",
         rounds=ASKED,
-        faults={"delayed by a second": int(slowest > 1)},
+        faults={"delayed by a second": int(slowest - usual > 1)},
         database="postgresql",
         slowest_request_ms=round(slowest * 1000),
+        usual_ms=round(usual * 1000),
         first_card_after_s=round(first, 1),
     )
 
@@ -189,6 +185,18 @@ def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seco
         database="postgresql",
         log_lines=lines,
     )
+
+
+def _ask(scene: Scene, times: int) -> tuple[float, list[str]]:
+    """That many requests, one after the other: how long the slowest took, and their ids."""
+    slowest, ids = 0.0, []
+    for _ in range(times):
+        began = time.monotonic()
+        answer = scene.ask()
+        slowest = max(slowest, time.monotonic() - began)
+        assert answer.status_code == 201, answer.text
+        ids.append(answer.json()["id"])
+    return slowest, ids
 
 
 def _in_the_middle_of_a_send(scene: Scene) -> str:
