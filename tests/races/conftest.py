@@ -35,5 +35,7 @@ def _quiet() -> Iterator[None]:
 def world(transactional_db: None) -> World:
     """A world whose agent may have as many requests as the rounds need."""
     built = worlds.build()
+    # A busy machine may take minutes over a round; none of these races is about that.
+    built.set_policy(timeout_seconds=3600, start_by_seconds=3600)
     built.set_agent(max_pending=10000)
     return built

@@ -16,7 +16,7 @@ ROUNDS = (200 if POSTGRES else 20) if counts.SOAK else 3
 # The most threads at once, and the connections that the races have on PostgreSQL; its server allows 100.
 MOST = 64
 # Seconds; a thread that is not back by then is stuck.
-PATIENCE = 60
+PATIENCE = 300
 
 
 def at_once(*jobs: Callable[[], Any]) -> list[Any]:
