@@ -28,7 +28,12 @@ class SandboxServer:
         self.feishu_url = f"{self.base_url}/feishu"
         self.client = httpx.Client(base_url=self.base_url, timeout=60, trust_env=False)
         config = uvicorn.Config(
-            asgi.application(sandbox), log_level="critical", lifespan="off", access_log=False
+            asgi.application(sandbox),
+            log_level="critical",
+            lifespan="off",
+            access_log=False,
+            # Longer than clients keep an idle connection (httpx: 5 s), so that none sends into one that just closes.
+            timeout_keep_alive=60,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(
