@@ -18,7 +18,7 @@ class Wire:
             self._head += f"Authorization: Bearer {bearer}\r\n"
 
     async def __aenter__(self) -> "Wire":
-        self._reader, self._writer = await asyncio.open_connection(self._address.hostname, self._address.port)
+        await self._connect()
         return self
 
     async def __aexit__(
@@ -48,12 +48,17 @@ class Wire:
         self, method: str, path: str, body: Any = None, *, expect: int = 200
     ) -> tuple[float, dict[str, Any]]:
         """Milliseconds and the JSON of the answer. Raises ``RuntimeError`` for another status than ``expect``."""
+        if self._reader.at_eof():  # the server has closed what was idle for five seconds
+            await self._connect()
         started = time.perf_counter()
         status, answer = await self.ask(method, path, body)
         spent = (time.perf_counter() - started) * 1000
         if status != expect:
             raise RuntimeError(f"{method} {path}: {status} {answer[:300]!r}")
         return spent, json.loads(answer)
+
+    async def _connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(self._address.hostname, self._address.port)
 
     async def _chunks(self) -> bytes:
         found = b""
