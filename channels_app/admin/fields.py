@@ -33,6 +33,11 @@ class Lines(forms.CharField):
         """The list of lines that are not empty."""
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
+    def run_validators(self, value: Any) -> None:
+        """Each line is a text of its own: a list hides a NUL from the validators."""
+        for line in value:
+            super().run_validators(line)
+
 
 def build(name: str, info: FieldInfo, *, stored: dict[str, Any] | None) -> forms.Field:
     """The input for one setting. ``stored`` is the present configuration of a channel that exists; secrets are never
