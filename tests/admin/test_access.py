@@ -1,16 +1,11 @@
-"""Who sees which page of the admin site, for every screen, role and tenant."""
+"""What the pages of the admin site show to whom. Which page answers whom at all is in tests/access/table.txt."""
 
 import pytest
-from django.test import Client
 
 from portal.admin.site import SECTIONS
-from portal.models import User
 from tests import make
 from tests.admin import addresses
 from tests.admin.tenant import Tenant, sign_in
-
-# The buttons whose page only shows something.
-SHOWING = {"change", "history", "registry"}
 
 
 def test_every_screen_has_a_row_in_the_tests_and_a_place_in_the_sidebar(acme: Tenant) -> None:
@@ -22,23 +17,10 @@ def test_every_screen_has_a_row_in_the_tests_and_a_place_in_the_sidebar(acme: Te
         assert screen.kind
 
 
-def test_nobody_in_particular_is_sent_to_sign_in(acme: Tenant) -> None:
-    for _screen, _action, address in addresses.of_tenant(acme):
-        answer = Client().get(address)
-        assert answer.status_code == 302
-        assert answer.headers["location"].startswith(("/login/?next=", "/admin/login/?next="))
-
-
 @pytest.mark.parametrize("role", ["approver", "member"])
 def test_approvers_and_members_have_no_admin(acme: Tenant, role: str) -> None:
     browser = sign_in(acme.people[role])
     assert browser.get("/admin/", follow=True).status_code == 403
-    for screen, _action, address in addresses.of_tenant(acme):
-        for path in (address, addresses.of_list(screen), f"{addresses.of_list(screen)}add/"):
-            answer = browser.get(path)
-            assert answer.status_code == 302, path
-            assert answer.headers["location"].startswith("/admin/login/")
-            assert browser.post(path, {}).status_code == 302
     assert "Portal" not in browser.get("/inbox/").content.decode()
 
 
@@ -65,17 +47,6 @@ def test_an_admin_gets_every_page_of_the_own_rows(acme: Tenant, initech: Tenant)
         add = browser.get(f"{addresses.of_list(screen)}add/")
         assert add.status_code in (200, 302, 403)
         assert "initech" not in add.content.decode(), address
-
-
-def test_another_tenants_rows_are_not_there(acme: Tenant, initech: Tenant) -> None:
-    for role in ("admin", "auditor"):
-        browser = sign_in(acme.people[role])
-        for _screen, _action, address in addresses.of_tenant(initech):
-            for answer in (browser.get(address), browser.post(address, {"_save": "1"})):
-                assert answer.status_code in (302, 403, 404), address
-                assert "initech" not in answer.content.decode(), address
-                if answer.status_code == 302:
-                    assert answer.headers["location"] == "/admin/", address
 
 
 def test_another_tenants_rows_can_be_neither_searched_nor_filtered(acme: Tenant, initech: Tenant) -> None:
@@ -113,20 +84,12 @@ def test_the_site_wide_search_keeps_to_the_tenant(acme: Tenant, initech: Tenant)
         assert "initech-" not in browser.get("/admin/search/", query).content.decode()
 
 
-def test_an_auditor_looks_and_changes_nothing(acme: Tenant) -> None:
+def test_an_auditor_is_offered_no_change(acme: Tenant) -> None:
     browser = sign_in(acme.people["auditor"])
-    for screen, action, address in addresses.of_tenant(acme):
-        answer = browser.get(address)
-        if action in SHOWING:
-            assert answer.status_code in (200, 302), address
-        else:
-            assert answer.status_code in (403, 302), address
+    for _screen, action, address in addresses.of_tenant(acme):
         if action == "change":
-            assert 'name="_save"' not in answer.content.decode(), address
+            assert 'name="_save"' not in browser.get(address).content.decode(), address
             assert browser.post(address, {"_save": "1"}).status_code == 403, address
-        if screen.kind != "personal_token":
-            assert browser.get(f"{addresses.of_list(screen)}add/").status_code in (302, 403), address
-            assert browser.post(f"{addresses.of_list(screen)}add/", {}).status_code in (302, 403), address
 
 
 def test_nonsense_is_answered_in_good_order(acme: Tenant) -> None:
@@ -141,15 +104,6 @@ def test_nonsense_is_answered_in_good_order(acme: Tenant) -> None:
             assert browser.get(addresses.of_list(screen) + query).status_code in (200, 302, 400), query
     for query in ("?s=a&page=x", "?s=a&page=9"):
         assert browser.get(f"/admin/search/{query}").status_code == 400
-
-
-def test_a_superuser_sees_everything(acme: Tenant, initech: Tenant) -> None:
-    root = User.objects.create_superuser("root", "root@example.test", "a long enough one")
-    browser = sign_in(root)
-    for tenant in (acme, initech):
-        for _screen, action, address in addresses.of_tenant(tenant):
-            if action == "change":
-                assert browser.get(address).status_code == 200, address
 
 
 def test_django_permissions_open_nothing(acme: Tenant) -> None:
