@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import django
 
@@ -45,20 +46,10 @@ def populate(number: int) -> list[tuple[str, str]]:
         Agent(organization=model.organization, slug=f"poller-{n}", name=f"Poller {n}") for n in range(number)
     ]
     now = clock.now()
-    copies = [
-        Publication(agent=agent, content=publication.content, author_name="", created_at=now)
-        for agent in agents
-    ]
+    copies = [Publication(agent=agent, content=publication.content, created_at=now) for agent in agents]
+    same: dict[str, Any] = {"number": 1, "digest": revision.digest, "manifest": revision.manifest}
     revisions = [
-        RegistryRevision(
-            agent=copy.agent,
-            number=1,
-            digest=revision.digest,
-            manifest=revision.manifest,
-            publication=copy,
-            created_at=now,
-        )
-        for copy in copies
+        RegistryRevision(agent=copy.agent, publication=copy, created_at=now, **same) for copy in copies
     ]
     heads = [
         RegistryHead(
@@ -70,22 +61,25 @@ def populate(number: int) -> list[tuple[str, str]]:
         )
         for made in revisions
     ]
-    minute = now.replace(second=0, microsecond=0)
-    runtimes = [
-        RuntimeInstance(agent=agent, name="bench-1", surface=SURFACE, revision=1, last_seen_at=minute)
-        for n, agent in enumerate(agents)
-        if n % 4
-    ]
     for kind, rows in (
         (Agent, agents),
         (Publication, copies),
         (RegistryRevision, revisions),
         (RegistryHead, heads),
-        (RuntimeInstance, runtimes),
+        (RuntimeInstance, _asked(agents)),
     ):
         kind._default_manager.bulk_create(rows)  # type: ignore[arg-type]
     state = halting.state(model, model.organization)
     return [(made.agent.slug, registry.tag(made.pk, SURFACE, state)) for made in revisions]
+
+
+def _asked(agents: list[Agent]) -> list[RuntimeInstance]:
+    minute = clock.now().replace(second=0, microsecond=0)
+    return [
+        RuntimeInstance(agent=agent, name="bench-1", surface=SURFACE, revision=1, last_seen_at=minute)
+        for n, agent in enumerate(agents)
+        if n % 4
+    ]
 
 
 def build(rounds: int) -> tuple[float, float, int]:
