@@ -21,6 +21,8 @@ COUNTS = pytest.StashKey[Path]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the long tests a file for their counts, unless whoever started this run wants them in theirs."""
+    # For what fixtures of a module start; each test has its own.
+    os.environ.setdefault("HOOKGATE_SPOOL_DIR", tempfile.mkdtemp(prefix="hookgate-spool-"))
     if counts.SOAK and counts.VARIABLE not in os.environ:
         handle, name = tempfile.mkstemp(prefix="hookgate-counts-")
         os.close(handle)
@@ -48,6 +50,12 @@ def django_db_modify_db_settings() -> None:
     else:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         connection.settings_dict["TEST"]["NAME"] = f"test_{os.getpid()}{worker}"
+
+
+@pytest.fixture(autouse=True)
+def _spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runtimes of a test, and of processes that it starts, leave their call log where no other test finds it."""
+    monkeypatch.setenv("HOOKGATE_SPOOL_DIR", str(tmp_path / "spool"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -71,6 +71,7 @@ class ToolCall:
         self.withheld = False
         self.executing = False
         self.recorded = False
+        self.logged_args: tuple[dict[str, Any], tuple[str, ...], Any, str] | None = None
         self.merged = MergedResult()
         self.approval: Approval | None = None
         self.manifest: Manifest | None = None
@@ -157,6 +158,8 @@ class ToolCall:
         if not self.merged.allow:
             raise Blocked(self.merged.blocked_by or "", self.merged.error or "")
         asked = self.args
+        # People may take long: if the process dies meanwhile, the log says that the tool did not run.
+        self.session.mark(self, "cancelled")
         await run_chain((self.chains.gate,), context, self.merged)
         if not self.merged.allow:
             status: CallStatus = "cancelled" if self._detached else "blocked"
@@ -178,6 +181,8 @@ class ToolCall:
         if self.session.leaving:
             # The approval stays unused for the process that takes the request up.
             raise Blocked(GATE, _LEFT, "cancelled")
+        # Before the approval is used up: a disk that is full must not cost it.
+        self.session.mark(self, "unknown")
         self._consuming = True
         try:
             await self.approval.consume(canonical.digest(self.args))
@@ -230,6 +235,8 @@ class ToolCall:
         }
 
     async def _run_tool(self) -> None:
+        if self._firing is None:
+            self.session.mark(self, "unknown")
         self.executing = True
         self.status = "unknown"
         try:

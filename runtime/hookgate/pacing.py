@@ -13,7 +13,8 @@ class Pacing:
     ``grace``: how much longer than a request's life its answer is waited for.
     ``cancel_bound``, ``close_bound``: how long a cancellation, and leaving, may take.
     ``detach_grace``: how long a cancelled call waits to see whether its session is being left.
-    ``log_delay``: how long call-log entries are gathered."""
+    ``log_delay``: how long call-log entries are gathered. ``adopt_every``: how often entries of processes
+    that are gone are looked for."""
 
     retry_delays: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0)
     poll_hold: float = 30.0
@@ -25,3 +26,4 @@ class Pacing:
     close_bound: float = 5.0
     detach_grace: float = 0.25
     log_delay: float = 0.2
+    adopt_every: float = 30.0

@@ -93,6 +93,7 @@ class Portal:
         hold: float = 0.0,
     ) -> Reply:
         """One request to ``/api/v1/`` + path. ``hold`` is for how long the portal may sit on the answer.
+        A ``body`` of bytes is JSON already.
 
         Raises Unreachable and Refused.
         """
@@ -101,8 +102,13 @@ class Portal:
         try:
             # httpx bounds each read, not the whole: a portal that trickles must not hold a call forever.
             async with asyncio.timeout(limit * 2):
+                if isinstance(body, bytes):
+                    headers = {"Content-Type": "application/json", **(headers or {})}
+                    sent: dict[str, Any] = {"content": body}
+                else:
+                    sent = {"json": body}
                 response = await client.request(
-                    method, path, json=body, params=params, headers=headers, timeout=limit
+                    method, path, params=params, headers=headers, timeout=limit, **sent
                 )
         except (httpx.HTTPError, httpx.StreamError, TimeoutError, OSError) as error:
             raise Unreachable(

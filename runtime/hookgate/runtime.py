@@ -19,6 +19,7 @@ from hookgate.pacing import Pacing
 from hookgate.portal import Portal
 from hookgate.session import OnEvent, Session
 from hookgate.source import RegistrySource
+from hookgate.spool import Spool
 
 if TYPE_CHECKING:
     import httpx
@@ -31,8 +32,9 @@ class Runtime:
     """Use it as ``async with Runtime(url, key, name="worker-1")``; one per process is enough.
 
     ``timeout``: seconds for one short request. ``python_handlers``: packages (``"acme."``) from which
-    handlers named in the portal may be imported. ``clock``: monotonic seconds. ``transport`` and
-    ``pacing`` are for tests.
+    handlers named in the portal may be imported. ``spool``: folder that keeps call-log entries until the
+    portal has them; without it ``HOOKGATE_SPOOL_DIR``, else the user's state folder. ``clock``: monotonic
+    seconds. ``transport`` and ``pacing`` are for tests.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Runtime:
         timeout: float = 5.0,
         python_handlers: Sequence[str] = (),
         max_threads: int = 64,
+        spool: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         pacing: Pacing | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -55,7 +58,7 @@ class Runtime:
         self.pacing = pacing or Pacing()
         self.python_handlers = tuple(python_handlers)
         self.portal = Portal(url, key, name=self.name, timeout=timeout, transport=transport)
-        self.call_log = CallLog(self.portal, self.pacing)
+        self.call_log = CallLog(self.portal, self.pacing, Spool(spool, self.portal.url), key)
         self.executor = ThreadPoolExecutor(max_threads, thread_name_prefix="hookgate")
         self.sessions: set[Session] = set()
         self.detaching = False

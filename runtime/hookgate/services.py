@@ -10,6 +10,7 @@ from hookgate.catalogue import LimitVerdict
 from hookgate.context import HookContext
 from hookgate.portal import Unreachable
 from hookgate.result import HookResult
+from hookgate.spool import SpoolFailed
 
 if TYPE_CHECKING:
     from hookgate.manifest import Manifest
@@ -22,6 +23,7 @@ class SessionServices:
     def __init__(self, session: Session) -> None:
         self.max_queued = 10_000
         self.log_redact: tuple[str, ...] = ()
+        self.log_results = False
         self._session = session
         self._manifest: Manifest | None = None
 
@@ -33,9 +35,16 @@ class SessionServices:
     def read_only(self) -> bool:
         return self._manifest is None or self._manifest.state.read_only
 
-    @property
-    def call_log_full(self) -> bool:
-        return self._session.runtime.call_log.waiting(self._slug) >= self.max_queued
+    def check_call_log(self) -> str | None:
+        call_log, agent = self._session.runtime.call_log, self._session.agent
+        waiting = call_log.waiting(agent)
+        if waiting >= self.max_queued:
+            return f"the portal has not taken call-log entries for too long: {waiting} are waiting"
+        try:
+            call_log.check(agent)
+        except SpoolFailed as error:
+            return str(error)
+        return None
 
     def placeholders(self) -> Mapping[str, str]:
         initiator = self._session.initiator or {}
@@ -48,9 +57,10 @@ class SessionServices:
             "user": str(user),
         }
 
-    def set_call_log(self, *, max_queued: int, redact: tuple[str, ...]) -> None:
+    def set_call_log(self, *, max_queued: int, redact: tuple[str, ...], results: bool) -> None:
         self.max_queued = max_queued
         self.log_redact = redact
+        self.log_results = results
 
     def record_call(self, context: HookContext) -> None:
         self._session.record(self._session.find_call(context.metadata["call_id"]))

@@ -10,10 +10,10 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hookgate import gate, handlers, observations, threads, users
+from hookgate import entries, gate, handlers, threads, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
-from hookgate.catalogue import GATE
+from hookgate.catalogue import AUDIT_LOG, GATE
 from hookgate.composition import Bound, Chains, run_chain
 from hookgate.context import HookContext, Subject, ToolFacts
 from hookgate.delegation import Delegation
@@ -23,6 +23,7 @@ from hookgate.portal import Refused
 from hookgate.registry import HookRegistry
 from hookgate.result import MergedResult, Outcome
 from hookgate.services import SessionServices
+from hookgate.spool import SpoolFailed
 
 if TYPE_CHECKING:
     from hookgate.runtime import Runtime
@@ -266,6 +267,8 @@ class Session:
         )
         self.hooks.declare(bound)
         self.manifest = manifest
+        if not manifest.bypass:
+            self.runtime.call_log.admit(self.agent, agent.organization, agent.slug)
 
     async def _start(self) -> None:
         """Run the SessionStart hooks once; calls that come meanwhile wait for them."""
@@ -338,8 +341,22 @@ class Session:
         if call.recorded or self.surface == "eval":
             return
         call.recorded = True
-        entry = observations.write_entry(call, redact=self.services.log_redact)
-        self.runtime.call_log.add(entry, max_queued=self.services.max_queued)
+        services = self.services
+        entry = entries.write(call, redact=services.log_redact, results=services.log_results)
+        self.runtime.call_log.add(self.agent, entry, max_queued=services.max_queued)
+
+    def mark(self, call: ToolCall, status: Literal["cancelled", "unknown"]) -> None:
+        """Keep on disk what is to be said of the call should this process die. Raises Blocked."""
+        if self.surface == "eval":
+            return
+        entry = entries.write_mark(call, status, redact=self.services.log_redact)
+        try:
+            self.runtime.call_log.mark(self.agent, entry)
+        except SpoolFailed as error:
+            call.merged.trace.append(
+                {"hook": AUDIT_LOG, "outcome": "failed_denied", "ms": 0.0, "changed": []}
+            )
+            raise Blocked(AUDIT_LOG, str(error)) from None
 
     def note_refusal(self, error: Refused) -> None:
         """A key that the portal no longer knows ends the session, wherever it was noticed."""

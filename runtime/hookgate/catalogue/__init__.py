@@ -14,10 +14,11 @@ from hookgate.catalogue.entry import CatalogueEntry, OnError, ParamsInvalid
 from hookgate.catalogue.services import HookServices, LimitVerdict
 
 __all__ = [
-    "ATTACHED", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "OnError", "ParamsInvalid",
+    "ATTACHED", "AUDIT_LOG", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "OnError", "ParamsInvalid",
 ]  # fmt: skip
 
 GATE: Final = "approval_gate"
+AUDIT_LOG: Final = "audit_log"
 
 _GATE_SUMMARY = "Suspends a call until people have approved it."
 
@@ -54,7 +55,7 @@ _ENTRIES: Final = (
         make=guards.ReadOnlyGuard,
     ),
     CatalogueEntry(
-        name="audit_log",
+        name=AUDIT_LOG,
         points=guards.AuditLog.points,
         priority=890,
         on_error="deny",

@@ -52,8 +52,8 @@ class ReadOnlyGuard(Hook):
 class AuditLog(Hook):
     """Writes one call-log entry per connector call, whatever ended it.
 
-    Before a tool it only makes sure that its entry can be kept; the entry itself is written last of all,
-    when the call's outcome is known.
+    Before a tool it only makes sure that its entry can be kept; the call itself marks its start, right
+    before the tool. The entry is written last of all, when the call's outcome is known.
     """
 
     points = (
@@ -67,11 +67,15 @@ class AuditLog(Hook):
     def __init__(self, spec: HookSpec, services: HookServices) -> None:
         self.name = spec.name
         self._services = services
-        services.set_call_log(max_queued=spec.params["max_queued"], redact=tuple(spec.params["redact"]))
+        services.set_call_log(
+            max_queued=spec.params["max_queued"],
+            redact=tuple(spec.params["redact"]),
+            results=spec.params["results"],
+        )
 
     async def execute(self, ctx: HookContext) -> HookResult:
         if ctx.event is not HookEvent.PRE_TOOL_USE:
             self._services.record_call(ctx)
-        elif self._services.call_log_full:
-            return HookResult(allow=False, error="the portal has not taken call-log entries for too long")
+        elif obstacle := self._services.check_call_log():
+            return HookResult(allow=False, error=obstacle)
         return HookResult()

@@ -27,14 +27,13 @@ class HookServices(Protocol):
     def read_only(self) -> bool:
         """Whether the organization is in read-only mode, as of the registry in use."""
 
-    @property
-    def call_log_full(self) -> bool:
-        """Whether the call log can't take the entry of one more call."""
-
     def placeholders(self) -> Mapping[str, str]:
         """``date``, ``organization``, ``agent`` and ``user`` for texts."""
 
-    def set_call_log(self, *, max_queued: int, redact: tuple[str, ...]) -> None:
+    def check_call_log(self) -> str | None:
+        """Why the call log can't take the entry of one more call; None when it can."""
+
+    def set_call_log(self, *, max_queued: int, redact: tuple[str, ...], results: bool) -> None:
         """Apply the parameters of `audit_log`."""
 
     def record_call(self, context: HookContext) -> None:
