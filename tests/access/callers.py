@@ -52,7 +52,6 @@ class World:
     approved: ConfirmationRequest
     consumed: ConfirmationRequest
     hook: str
-    attempt: str
     headers: dict[str, dict[str, str]]
     cookies: dict[str, str]
     browser: Client = field(default_factory=Client)
@@ -83,20 +82,18 @@ def build() -> World:
     hook = next(h["id"] for h in revision.manifest["hooks"] if h["name"] == "connector_rate_limit")
     approved = acme.row(ConfirmationRequest)
     pending, consumed = (_ask(acme, f"call-{name}") for name in ("pending", "consumed"))
-    decide = confirmations.decide
-    consumed = decide(
+    consumed = confirmations.decide(
         request_id=consumed.pk,
         voter=confirmations.Voter(user=acme.people["approver"]),
         decision="approve",
     )
-    attempt = str(uuid.uuid4())
     confirmations.consume(
-        request=consumed, args_digest=consumed.args_digest, attempt=attempt, actor=audit.SHELL
+        request=consumed, args_digest=consumed.args_digest, attempt=uuid.uuid4(), actor=audit.SHELL
     )
     headers = {
         letter: {"Authorization": f"Bearer {plain}"} for letter, plain in _bearers(acme, initech).items()
     }
-    return World(acme, initech, pending, approved, consumed, hook, attempt, headers, _sessions(acme, initech))
+    return World(acme, initech, pending, approved, consumed, hook, headers, _sessions(acme, initech))
 
 
 def _ask(tenant: Tenant, call: str) -> ConfirmationRequest:
