@@ -4,34 +4,17 @@ Shared through Redis when there is Redis, else kept by this process. An empty bu
 moves its row's due time, to when its turn is.
 """
 
-from functools import cache
-
 import structlog
-from django.conf import settings
 from limits import parse
-from limits.storage import MemoryStorage, RedisStorage
-from limits.strategies import MovingWindowRateLimiter
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from limits.errors import StorageError
 
+from portal import windows
 from portal.lib import clock
 
 # Seconds. The calls of a burst come back one after the other; who asks a little later finds several.
 SLACK = 0.05
 
 log = structlog.get_logger(__name__)
-
-
-@cache
-def _limiter() -> MovingWindowRateLimiter:
-    storage: RedisStorage | MemoryStorage = (
-        RedisStorage(
-            settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
-        )
-        if settings.REDIS_URL
-        else MemoryStorage()
-    )
-    return MovingWindowRateLimiter(storage)
 
 
 def take(rate: str, *names: str, behind: int = 0) -> bool:
@@ -42,10 +25,10 @@ def take(rate: str, *names: str, behind: int = 0) -> bool:
     """
     item = parse(rate)
     try:
-        if behind and _limiter().get_window_stats(item, *names).remaining <= behind:
+        if behind and windows.limiter().get_window_stats(item, *names).remaining <= behind:
             return False
-        return _limiter().hit(item, *names)
-    except Exception as error:  # noqa: BLE001  # storages raise their clients' own errors
+        return windows.limiter().hit(item, *names)
+    except StorageError as error:
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
         return True
 
@@ -56,8 +39,8 @@ def wait(rate: str, *names: str, behind: int = 0) -> float:
     turns = behind // item.amount
     free_in = 0.0
     try:
-        window = _limiter().get_window_stats(item, *names)
-    except Exception as error:  # noqa: BLE001  # storages raise their clients' own errors
+        window = windows.limiter().get_window_stats(item, *names)
+    except StorageError as error:
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
     else:
         if window.remaining:

@@ -9,24 +9,18 @@ import math
 import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import lru_cache
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from hookgate import canonical
 from limits import RateLimitItemPerSecond
 from limits.errors import StorageError
-from limits.storage import MemoryStorage, RedisStorage, Storage
-from limits.strategies import MovingWindowRateLimiter
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from hooks_app import metrics as measures
 from hooks_app import registry
 from hooks_app.models import Agent, LimitAcquisition
-from portal import metrics
+from portal import metrics, windows
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
 
@@ -36,7 +30,6 @@ HOOK = "connector_rate_limit"
 NOTICES_PER_MINUTE = 30
 # How long the answer to one call is kept: longer than the longest window.
 KEPT = timedelta(days=2)
-_REDIS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,7 @@ def _hit(scope: list[str | None], amount: int, seconds: int) -> Verdict:
     # A digest, because the parts are the client's text and the library joins keys with "/".
     key = hashlib.sha256(canonical.canonicalize(scope)).hexdigest()
     window = RateLimitItemPerSecond(amount, seconds, namespace="hookgate")
-    limiter = MovingWindowRateLimiter(_storage(settings.REDIS_URL))
+    limiter = windows.limiter()
     try:
         allowed = limiter.hit(window, key)
         stats = limiter.get_window_stats(window, key)
@@ -123,17 +116,4 @@ def _hit(scope: list[str | None], amount: int, seconds: int) -> Verdict:
         limit=amount,
         remaining=max(0, stats.remaining),
         retry_after_seconds=math.ceil(wait * 1000) / 1000,
-    )
-
-
-@lru_cache(maxsize=4)
-def _storage(redis_url: str) -> Storage:
-    if not redis_url:
-        return MemoryStorage()
-    return RedisStorage(
-        redis_url,
-        wrap_exceptions=True,
-        socket_timeout=_REDIS_SECONDS,
-        socket_connect_timeout=_REDIS_SECONDS,
-        retry=Retry(NoBackoff(), 0),
     )

@@ -51,6 +51,7 @@ class Turns:
 _turns: dict[str, Turns] = {}
 
 
+# The stubs leave out Django's own hooks for backends.
 class DatabaseWrapper(base.DatabaseWrapper):
     """Django's; its transactions wait in that queue before they begin. Other processes meet at the file's own lock."""
 
@@ -64,24 +65,24 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise OperationalError("database is locked")
         self._held = turns
         try:
-            super()._start_transaction_under_autocommit()
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
             self._give()
             raise
 
     def _commit(self) -> None:
-        super()._commit()
+        super()._commit()  # type: ignore[misc]
         self._give()
 
     def _rollback(self) -> None:
         try:
-            super()._rollback()
+            super()._rollback()  # type: ignore[misc]
         finally:
             self._give()
 
     def _close(self) -> None:
         try:
-            super()._close()
+            super()._close()  # type: ignore[misc]
         finally:
             self._give()
 

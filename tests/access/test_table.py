@@ -8,8 +8,7 @@ import pytest
 from django.template.response import SimpleTemplateResponse
 
 from channels_app.adapters.feishu import FeishuAdapter
-from hooks_app import limits
-from portal import health
+from portal import health, windows
 from tests.access import asking, callers
 from tests.access.callers import CALLERS, OURS, World
 from tests.channels import forging
@@ -52,7 +51,7 @@ PAGES = [line for line in LINES if line not in API_LINES]
 
 @pytest.fixture
 def world(db: None, time: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
-    limits._storage.cache_clear()
+    windows.storage.cache_clear()
     monkeypatch.setattr(FeishuAdapter, "check", lambda self: [])
     monkeypatch.setattr(health, "checks", dict)
     # Who may see a page is judged before it is drawn, and drawing is most of the work; tests/admin draws them all.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hookgate import canonical
 
-from hooks_app import limits, registry
-from portal import audit, tokens
+from hooks_app import registry
+from portal import audit, tokens, windows
 from portal.models import User
 from tests import make
 from tests.api.client import Api
@@ -16,7 +16,7 @@ from tests.api.client import Api
 
 @pytest.fixture(autouse=True)
 def _fresh_limits() -> None:
-    limits._storage.cache_clear()
+    windows.storage.cache_clear()
 
 
 def token(user: User, *scopes: str) -> str:

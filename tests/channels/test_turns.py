@@ -32,7 +32,8 @@ def sent(rows: list[Delivery]) -> list[bool]:
 
 def waits(rows: list[Delivery]) -> list[float]:
     """Seconds until each row is due."""
-    return [(again(row).due_at - clock.now()).total_seconds() for row in rows]
+    due = [again(row).due_at for row in rows]
+    return [(moment - clock.now()).total_seconds() for moment in due if moment]
 
 
 @contextmanager
