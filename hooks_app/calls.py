@@ -61,6 +61,7 @@ class Entry:
     args: Any = None
     args_digest: str = ""
     result_bytes: int | None = None
+    result: Any = None
     confirmation_id: UUID | None = None
     registry_digest: str = ""
     trace: Sequence[dict[str, Any]] = ()
@@ -161,6 +162,7 @@ def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
         args=entry.args,
         args_digest=entry.args_digest,
         result_bytes=entry.result_bytes,
+        result=entry.result,
         confirmation_id=entry.confirmation_id,
         registry_digest=entry.registry_digest,
         trace=list(entry.trace),
@@ -230,6 +232,7 @@ def represent(row: ConnectorCallLog) -> dict[str, Any]:
         "args": row.args,
         "args_digest": row.args_digest or None,
         "result_bytes": row.result_bytes,
+        "result": row.result,
         "confirmation_id": str(row.confirmation_id) if row.confirmation_id else None,
         "registry_digest": row.registry_digest or None,
         "trace": row.trace,

@@ -62,7 +62,18 @@ class CallAdmin(RecordAdmin):
         ),
         (
             _("Course"),
-            {"fields": ("started", "took", "blocked_by", "result_bytes", "confirmation", "steps", "effects")},
+            {
+                "fields": (
+                    "started",
+                    "took",
+                    "blocked_by",
+                    "result_bytes",
+                    "outcome",
+                    "confirmation",
+                    "steps",
+                    "effects",
+                )
+            },
         ),
         (
             _("Where"),
@@ -99,6 +110,11 @@ class CallAdmin(RecordAdmin):
     def arguments(self, row: ConnectorCallLog) -> SafeString:
         """As the runtime sent them."""
         return showing.pretty(row.args)
+
+    @admin.display(description=_("result (redacted)"))
+    def outcome(self, row: ConnectorCallLog) -> SafeString | str:
+        """Where `audit_log` keeps results."""
+        return "–" if row.result is None else showing.pretty(row.result)
 
     @admin.display(description=_("trace"))
     def steps(self, row: ConnectorCallLog) -> SafeString:

@@ -244,6 +244,7 @@ class CallEntry(Answer):
     args: Any
     args_digest: str | None
     result_bytes: int | None
+    result: Any
     confirmation_id: Uuid | None
     registry_digest: str | None
     trace: list[Object]

@@ -147,6 +147,7 @@ def _entry(call: requests.Call, agent: Agent) -> calls.Entry:
         args=call.args,
         args_digest=call.args_digest or "",
         result_bytes=call.result_bytes,
+        result=call.result,
         confirmation_id=call.confirmation_id,
         registry_digest=call.registry_digest or "",
         trace=call.trace,

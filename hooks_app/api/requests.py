@@ -182,6 +182,9 @@ class Call(Body):
     args: IJson = Field(None, description="Redacted by the runtime.")
     args_digest: Digest | None = None
     result_bytes: Annotated[int, Field(ge=0, le=2**53 - 1), ReadWhole] | None = None
+    result: IJson = Field(
+        None, description="Redacted and shortened by the runtime; only where `audit_log` keeps results."
+    )
     confirmation_id: Uuid | None = None
     registry_digest: Digest | None = None
     trace: list[Object] = Field(default_factory=list, max_length=1000)

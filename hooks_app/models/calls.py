@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from hooks_app.models.agents import Agent
+from portal.lib.fields import EncryptedJSONField
 
 
 class ConnectorCallLog(models.Model):
@@ -45,6 +46,8 @@ class ConnectorCallLog(models.Model):
     args: Any = models.JSONField(null=True)
     args_digest = models.CharField(max_length=80, blank=True)
     result_bytes = models.BigIntegerField(null=True)
+    # Only where `audit_log` keeps results, which nobody has named the secrets of: encrypted, other than arguments.
+    result: Any = EncryptedJSONField(null=True)
     confirmation_id = models.UUIDField(null=True)
     registry_digest = models.CharField(max_length=80, blank=True)
     trace: Any = models.JSONField(default=list)

@@ -227,7 +227,7 @@ def test_a_handler_of_ones_own(acme: Tenant, browser: Client) -> None:
 def test_the_hooks_that_are_attached_offer_no_way_around(acme: Tenant, browser: Client) -> None:
     for hook, offered in (
         ("readonly_guard", {"position"}),
-        ("audit_log", {"param_max_queued", "param_redact", "position"}),
+        ("audit_log", {"param_max_queued", "param_redact", "param_results", "position"}),
         ("approval_gate", {"param_policy", "param_channel", "tool_filter", "when", "position"}),
     ):
         address = f"/admin/hooks_app/declaration/add/?agent={acme.agent.pk}&hook={hook}"

@@ -69,13 +69,13 @@ def test_filters_and_search(acme: Tenant, browser: Client, screen: str, query: s
 
 def test_arguments_draw_nothing(acme: Tenant, browser: Client) -> None:
     row = acme.row(ConnectorCallLog)
-    row.args = {"note": "</pre><script>alert(1)</script>"}
+    row.args = row.result = {"note": "</pre><script>alert(1)</script>"}
     row.reason = "<img src=x onerror=alert(1)>"
     row.save()
     page = browser.get(f"/admin/hooks_app/connectorcalllog/{row.pk}/change/").content.decode()
     assert "<script>alert" not in page
     assert "<img src=x" not in page
-    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("&lt;script&gt;alert(1)") == 2
 
 
 def test_what_belongs_to_no_organization_is_not_for_auditors(acme: Tenant, browser: Client) -> None:

@@ -36,6 +36,7 @@ def entry(**changes):
         "args": {"amount": 60000, "card_number": "[redacted]"},
         "args_digest": "sha256:" + "1" * 64,
         "result_bytes": 17,
+        "result": {"paid": [60000, None], "note": "ä"},
         "confirmation_id": str(uuid.uuid4()),
         "registry_digest": "sha256:" + "2" * 64,
         "trace": [{"hook": "approval_gate", "outcome": "allow", "ms": 1.5, "changed": False}],
@@ -56,12 +57,21 @@ def test_a_sent_entry_is_what_an_auditor_reads(world):
     assert ConnectorCallLog.objects.get().runtime == "worker-1"
 
 
+def test_a_kept_result_is_encrypted(world):
+    send(world.runtime, entry(result={"iban": "DE-in-clear"}))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT result FROM hooks_app_connectorcalllog")
+        ((stored,),) = cursor.fetchall()
+    assert "DE-in-clear" not in stored
+    assert ConnectorCallLog.objects.get().result == {"iban": "DE-in-clear"}
+
+
 def test_the_shortest_entry_reads_with_nulls(world):
     sent = {key: entry()[key] for key in ("id", "agent", "tool_name", "status", "started_at")}
     assert send(world.runtime, sent).status == 202
     read = world.person("carol").get(f"/calls/{sent['id']}").body
     assert {key: read[key] for key in sent} == sent
-    assert read["user"] is read["args"] is read["duration_ms"] is None
+    assert read["user"] is read["args"] is read["duration_ms"] is read["result"] is None
     assert read["trace"] == read["side_effects"] == []
 
 

@@ -14,7 +14,8 @@ from hookgate.catalogue.entry import CatalogueEntry, OnError, ParamsInvalid
 from hookgate.catalogue.services import HookServices, LimitVerdict
 
 __all__ = [
-    "ATTACHED", "AUDIT_LOG", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "OnError", "ParamsInvalid",
+    "ATTACHED", "AUDIT_LOG", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "OnError",
+    "ParamsInvalid",
 ]  # fmt: skip
 
 GATE: Final = "approval_gate"

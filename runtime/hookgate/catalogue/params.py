@@ -53,11 +53,11 @@ class AuditLogParams(HookParams):
     max_queued: int = Field(
         10_000, ge=100, le=1_000_000, description="Entries kept for an unreachable portal; then calls stop."
     )
-    results: bool = Field(
-        False, description="Keep tools' results too, redacted and shortened, and not only their size."
-    )
     redact: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(
         default_factory=list, max_length=100, description="More argument paths that no log entry shows."
+    )
+    results: bool = Field(
+        False, description="Keep tools' results too, redacted and shortened, and not only their size."
     )
 
 
