@@ -42,6 +42,8 @@ __all__ = [
 
 # A secret that reads like this stands for the stored one. Forms and exports show nothing else.
 KEEP = "********"
+# What identities name in the place of a channel: user ids of a runtime's own.
+RUNTIME = "runtime"
 
 
 def callback_url(channel: Channel) -> str:
@@ -180,6 +182,10 @@ def disagreements(entries: list[tuple[str, str, dict[str, Any]]]) -> list[FieldE
 
 
 def _write(row: Channel) -> None:
+    if row.slug == RUNTIME:
+        raise invalid(
+            FieldError("slug", "reserved", "runtime stands for a runtime's own user ids; use another name")
+        )
     try:
         row.full_clean(exclude=["config"])
     except ValidationError as error:

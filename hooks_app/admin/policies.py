@@ -3,7 +3,9 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
+from hookgate import matching
 
 from hooks_app import registry_inputs
 from hooks_app.admin.fields import JSONText
@@ -28,6 +30,16 @@ class PolicyForm(ScopedForm):
     class Meta:
         model = ApprovalPolicy
         fields = "__all__"  # the screen names its fields
+
+    def clean_when(self) -> str | None:
+        """CEL that compiles, or nothing."""
+        when: str | None = self.cleaned_data["when"]
+        if when:
+            try:
+                matching.compile_condition(when)
+            except matching.MatchError as error:
+                raise ValidationError(error.message) from error
+        return when
 
     def clean(self) -> dict[str, Any]:
         """A group goes with the scope “group” and with no other."""
