@@ -45,6 +45,7 @@ class FakePortal:
 
     def __init__(self) -> None:
         self.url = ""
+        self.keys = {KEY}
         self.registries: dict[tuple[str, str], JSON] = {}
         self.refusals: dict[str, Problem] = {}
         self.confirmations: dict[str, JSON] = {}
@@ -202,8 +203,7 @@ class FakePortal:
         self.registries[(document["agent"]["slug"], document["surface"])] = document
 
     async def _registry(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
-        if headers.get("authorization") != f"Bearer {KEY}":
-            raise Problem(401, "unauthenticated")
+        self._authenticate(headers)
         slug, surface = match.group(1), query["surface"]
         if slug in self.refusals:
             raise self.refusals[slug]
@@ -217,6 +217,10 @@ class FakePortal:
             self.etag_hits += 1
             return 304, None, {"etag": etag}
         return 200, document, {"etag": etag}
+
+    def _authenticate(self, headers: dict[str, str]) -> None:
+        if headers.get("authorization", "").removeprefix("Bearer ") not in self.keys:
+            raise Problem(401, "unauthenticated")
 
     async def _tools(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         self.tools[match.group(1)] = body
@@ -320,6 +324,7 @@ class FakePortal:
     # The rest
 
     async def _calls(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
+        self._authenticate(headers)
         for index, entry in enumerate(body["calls"]):
             if entry["agent"] in self.gone:
                 raise Problem(404, "not_found")
@@ -327,9 +332,14 @@ class FakePortal:
                 raise Problem(
                     400, "invalid", [{"path": f"calls[{index}].tool_name", "code": "x", "message": "no"}]
                 )
-        fresh = [entry for entry in body["calls"] if entry["id"] not in self.calls]
+        fresh = [entry for entry in body["calls"] if self._is_new(entry)]
         self.calls.update({entry["id"]: entry for entry in fresh})
         return 202, {"accepted": len(fresh), "duplicates": len(body["calls"]) - len(fresh)}, {}
+
+    def _is_new(self, entry: JSON) -> bool:
+        """The first entry wins, except that a final status replaces ``unknown``."""
+        stored = self.calls.get(entry["id"])
+        return stored is None or (stored["status"] == "unknown" != entry["status"])
 
     async def _limits(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         self.limit_calls.setdefault(body["call"], body)

@@ -24,6 +24,7 @@ FAST = Pacing(
     close_bound=2.0,
     detach_grace=0.1,
     log_delay=0.01,
+    adopt_every=0.1,
 )
 USER = {"id": "u42", "name": "Kim", "email": "kim@acme.test"}
 
