@@ -13,7 +13,7 @@ class Proxy:
     """``with Proxy(target) as proxy:`` listens at ``proxy.url``. ``lose(path, times)`` drops that many answers.
 
     A request is recognized by its first line; the connection is closed when its answer begins, so that the target has
-    carried it out. ``lost`` counts them.
+    carried it out. ``lost`` counts them. Between `cut` and `mend` the target is out of reach.
     """
 
     def __init__(self, target: str) -> None:
@@ -22,6 +22,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._left: dict[bytes, int] = {}
+        self._ends: set[socket.socket] = set()
+        self._is_cut = False
         self.lost = 0
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
@@ -29,6 +31,20 @@ class Proxy:
         """Drop the next ``times`` answers to requests whose path ends with ``path``."""
         with self._lock:
             self._left[path.encode()] = times
+
+    def cut(self) -> None:
+        """Break every connection, wherever its request is, and take no new one."""
+        with self._lock:
+            self._is_cut = True
+            ends = list(self._ends)
+        for end in ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Take connections again."""
+        with self._lock:
+            self._is_cut = False
 
     def __enter__(self) -> "Proxy":
         threading.Thread(target=self._accept, daemon=True).start()
@@ -43,9 +59,14 @@ class Proxy:
         while True:
             try:
                 client, _ = self._listener.accept()
+                if self._is_cut:
+                    client.close()
+                    continue
                 server = socket.create_connection(self._target)
             except OSError:
                 return
+            with self._lock:
+                self._ends |= {client, server}
             threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
@@ -60,6 +81,8 @@ class Proxy:
         except OSError:
             pass
         _close(client, server)
+        with self._lock:
+            self._ends -= {client, server}
 
     def _is_doomed(self, data: bytes) -> bool:
         asked = data.partition(b"\r\n")[0].rpartition(b" ")[0]
