@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client, RequestFactory
 
-from hooks_app import limits
+from portal import windows
 from tests.access import twins
 from tests.access.twins import TOOL_CALLS, Twin
 from tests.admin import addresses
@@ -36,7 +36,7 @@ LOOKS = {"sessions.Session", "portal.PersonalToken", "hooks_app.RuntimeKey"}
 
 @pytest.fixture
 def pair(db: None) -> tuple[Twin, Twin]:
-    limits._storage.cache_clear()
+    windows.storage.cache_clear()
     return twins.build("twin-a"), twins.build("twin-b")
 
 
