@@ -125,7 +125,9 @@ def refuse_fields(refusals: Refusals) -> int:
         if isinstance(field.place[-1], str):
             twice = f'1, "{field.place[-1]}": 1'
             refusals.send("twice", field, raw=values.write(refusals.body, field.place, twice))
-    for place in values.walker().closed(schema(refusals.operation)):
+    closed = list(values.walker().closed(schema(refusals.operation)))
+    assert () in closed, "the body takes fields that nobody knows"
+    for place in closed:
         field = Field((*place, "zzz"), {})
         refusals.send("unknown", field, body=put(refusals.body, field.place, 1))
     return 6 * len(found) + 1
