@@ -14,7 +14,7 @@ import pytest
 from django.apps import apps
 
 from tests.api import values
-from tests.api.client import BASE, Answer, Api, document
+from tests.api.client import BASE, Answer, Api, document, schema_faults
 from tests.fields import Field, drop, put
 
 OPERATIONS = [
@@ -199,7 +199,7 @@ def _is_refused(field: Field, text: str) -> bool:
     if schema.get("type") == "integer":
         value = int(text) if re.fullmatch("[0-9]{1,9}", text) else None
         return value is None or not schema["minimum"] <= value <= schema["maximum"]
-    return "\0" in text or schema.get("format") == "date-time" or bool(values.schema_faults(schema, text))
+    return "\0" in text or schema.get("format") == "date-time" or bool(schema_faults(schema, text))
 
 
 def refuse_names(refusals: Refusals) -> int:
