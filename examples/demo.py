@@ -207,7 +207,8 @@ async def restart(demo: Demo) -> None:
 
 async def two_runtimes(demo: Demo) -> None:
     """two runtimes ask for the same tool call: one card, one run"""
-    async with Runtime(demo.portal.url, demo.key, name="demo-2") as second:
+    spool = demo.portal.folder / "spool"
+    async with Runtime(demo.portal.url, demo.key, name="demo-2", spool=spool) as second:
         same = {"tool_call_id": "shared", "conversation": uuid.uuid4().hex}
         calls = [
             asyncio.create_task(demo.call({"amount": 60006}, runtime=runtime, **same))
@@ -282,7 +283,8 @@ async def perform() -> int:
                     f"ok   {time.monotonic() - started:6.2f} s  a portal, a chat and an agent are set up",
                     flush=True,
                 )
-                async with Runtime(portal.url, key, name="demo-1") as runtime:
+                spool = portal.folder / "spool"
+                async with Runtime(portal.url, key, name="demo-1", spool=spool) as runtime:
                     failures = await play(Demo(portal, server, runtime, key))
     print(f"{len(STEPS)} steps, {failures} failed")
     return 1 if failures else 0

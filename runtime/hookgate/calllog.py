@@ -58,7 +58,8 @@ class CallLog:
 
     def waiting(self, reference: str) -> int:
         """How many entries of an agent the portal has not taken yet."""
-        return len(self._queues.get(self._owner(reference), ()))
+        owners = {self._owner(reference), Owner.of_key(self._key, reference)}
+        return sum(len(self._queues.get(owner, ())) for owner in owners)
 
     def check(self, reference: str) -> None:
         """Make sure that the entry of one more call can be kept. Raises SpoolFailed."""
@@ -121,12 +122,15 @@ class CallLog:
 
     async def _run(self) -> None:
         pause = self._pacing.pause_first
+        loop = asyncio.get_running_loop()
+        visit_at = loop.time() + self._pacing.adopt_every
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pacing.adopt_every):
+                async with asyncio.timeout_at(visit_at):
                     await self._wake.wait()
-            if not self._wake.is_set():
-                self._unvisited = set(self._known)
+            if loop.time() >= visit_at:
+                self._unvisited |= self._known
+                visit_at = loop.time() + self._pacing.adopt_every
             self._wake.clear()
             await asyncio.sleep(self._pacing.log_delay)
             await self._adopt()

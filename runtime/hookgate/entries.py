@@ -18,6 +18,8 @@ _SHORT: Final = 200
 _LONG: Final = 10_000
 _MANY: Final = 1000
 _MAX_ARGS: Final = 256 * 1024
+# Made once: `json.dumps` makes one for every call.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 # Characters of a result that is kept.
 _MAX_RESULT: Final = 32_000
 _DIED: Final = {
@@ -74,8 +76,7 @@ def write(call: ToolCall, *, redact: tuple[str, ...], results: bool = False) -> 
 
 def dump(entry: dict[str, Any]) -> bytes:
     """An entry as one line of JSON."""
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "replace")
+    return _encode(entry).encode("utf-8", "replace")
 
 
 def _read_args(call: ToolCall, paths: tuple[str, ...]) -> tuple[Any, str]:
@@ -97,7 +98,7 @@ def _write_result(result: Any, paths: tuple[str, ...]) -> Any:
         return {"omitted": f"{len(result)} bytes"}
     text = as_text(result)
     value: Any = text
-    if text.lstrip()[:1] in ("{", "["):
+    if not isinstance(result, str) or text.lstrip()[:1] in ("{", "["):
         try:
             value = canonical.loads(text)
         except canonical.NotCanonical:

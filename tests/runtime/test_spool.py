@@ -200,6 +200,28 @@ def test_a_live_runtimes_file_is_its_own_until_it_is_gone(spool: Path) -> None:
     asyncio.run(run())
 
 
+def test_one_that_is_never_idle_takes_up_what_others_leave(spool: Path) -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest(unlisted_tools="allow"))
+            async with (
+                Runtime(portal.url, KEY, pacing=FAST) as busy,
+                busy.session("procurement") as session,
+            ):
+                await session.call_tool("oa__read", {}, execute=Tool())
+                await leave_behind(portal, "left")
+
+                async def work() -> None:
+                    while "left" not in names(portal):
+                        await session.call_tool("oa__read", {}, execute=Tool())
+                        await asyncio.sleep(0)
+
+                await asyncio.wait_for(work(), 20)
+
+    asyncio.run(run())
+    assert files(spool) == []
+
+
 def test_torn_and_foreign_lines_cost_only_themselves(spool: Path) -> None:
     async def run() -> int:
         async with FakePortal() as portal:
