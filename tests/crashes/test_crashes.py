@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from channels_app.sandbox.control import describe
+from channels_app.sandbox.messages import Message
 from tests.crashes.killing import AgentProcess, Part, Reaper, end_leases
 from tests.crashes.people import FAULTS, SEEN, PatientCrowd, count
 from tests.crashes.playing import employ, heard, look, share
@@ -23,8 +25,8 @@ from tests.machinery.live import until
 from tests.soak import counts
 from tests.soak.crowd import Payment, payments
 
-COUNT = 300 if counts.SOAK else 12
-WAITING = 20 if counts.SOAK else 6
+COUNT = 300 if counts.SOAK else 10
+WAITING = 20 if counts.SOAK else 4
 SEED = int(os.environ.get("HOOKGATE_SEED") or (random.randrange(10_000) if counts.SOAK else 7))
 # Calls that end between two kills, at most; and seconds for everything.
 STRIDE = 12 if counts.SOAK else 4
@@ -224,3 +226,25 @@ def test_a_worker_that_dies_after_the_chat_has_the_card_sends_it_again_as_the_sa
     assert scene.rows()[0]["deliveries"][0]["attempts"] == 2
     scene.approve()
     scene.record("worker killed between send and commit", sends=sends, cards=scene.cards())
+
+
+@pytest.mark.parametrize("stage", ["production"], indirect=True)
+def test_without_a_scheduler_time_runs_out_all_the_same(scene: Scene) -> None:
+    scheduler = Part(scene.stage.portal, "beat")
+    scheduler.end()
+    agent = scene.employ(340_000, 2, plan="silence")
+    # Nobody sweeps, so the cards come by pokes; and nobody waits, so the end comes by the clock.
+    scene.wait_for_cards()
+    agent.end()
+    until(lambda: {row["status"] for row in scene.rows()} == {"expired"}, seconds=60, what="the end of time")
+    tapped, left = (scene.crowd.messages(payment.amount)[0] for payment in scene.plans)
+    assert all(_can_be_tapped(message) for message in (tapped, left))
+    press = {"message_id": tapped.message_id, "open_id": "ou_bob", "button": "Approve"}
+    assert scene.stage.sandbox.control("press", **press)["toast"]["type"] != "success"
+    scheduler.start()
+    until(lambda: not _can_be_tapped(left), seconds=LEASE, what="the sweep")
+    assert [(row["status"], row["decisions"]) for row in scene.rows()] == [("expired", [])] * 2
+
+
+def _can_be_tapped(message: Message) -> bool:
+    return any(button["callback"] for button in describe(message)["view"]["buttons"])
