@@ -336,7 +336,13 @@ def _matches(bound: Bound, context: HookContext, trace: list[TraceEntry]) -> boo
             return False
     if bound.condition is None:
         return True
-    return ask(bound.condition, context, trace, name=bound.name, on_error=bound.failure_policy(context.event))
+    condition = bound.condition
+    started = perf_counter()
+    try:
+        return condition.evaluate(variables(context, condition.names))
+    except matching.MatchError as error:
+        policy = bound.failure_policy(context.event)
+        return _judge_condition(error, context, trace, started, name=bound.name, on_error=policy)
 
 
 def ask(
@@ -350,14 +356,24 @@ def ask(
     """A condition's verdict; one that can't be evaluated matches where failures deny. Both are traced."""
     started = perf_counter()
     try:
-        return condition.evaluate(variables(context))
+        return condition.evaluate(variables(context, condition.names))
     except matching.MatchError as error:
-        matched = on_error == "deny"
-        log.warning("condition of %s at %s: %s", name, context.event, error.message)
-        trace.append(
-            _entry(name, "condition_failed_ran" if matched else "condition_failed_skipped", started, [])
-        )
-        return matched
+        return _judge_condition(error, context, trace, started, name=name, on_error=on_error)
+
+
+def _judge_condition(
+    error: matching.MatchError,
+    context: HookContext,
+    trace: list[TraceEntry],
+    started: float,
+    *,
+    name: str,
+    on_error: Literal["deny", "allow"],
+) -> bool:
+    matched = on_error == "deny"
+    log.warning("condition of %s at %s: %s", name, context.event, error.message)
+    trace.append(_entry(name, "condition_failed_ran" if matched else "condition_failed_skipped", started, []))
+    return matched
 
 
 def _entry(name: str, outcome: str, started: float, changed: list[str]) -> TraceEntry:

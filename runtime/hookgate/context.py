@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from operator import attrgetter
+from typing import Any, Final, NoReturn
 
 from hookgate import canonical
 from hookgate.events import HookEvent
@@ -177,20 +178,33 @@ def read_result(context: HookContext) -> Any:
     return context._result
 
 
-def variables(context: HookContext) -> dict[str, Any]:
-    """The variables of a condition. They alias the context: a condition changes nothing."""
-    tool, subject = context.tool, context.subject
-    return {
-        "event": str(context.event),
-        "tool": None if tool is None else {
-            "name": tool.name, "connector": tool.connector, "action": tool.action,
-            "writes": tool.writes, "requires_confirmation": tool.requires_confirmation,
-        },
-        "args": context._args or {},
-        "result": context._result,
-        "error": context.error,
-        "agent": subject.agent if subject else {"id": context.agent_id, "slug": None, "organization": None},
-        "user": subject.user if subject else None,
-        "surface": context.surface,
-        "metadata": context.metadata,
+def variables(context: HookContext, names: Iterable[str]) -> dict[str, Any]:
+    """The variables ``names`` of a condition. They alias the context: a condition changes nothing."""
+    return {name: _READ[name](context) for name in names}
+
+
+def _describe_tool(context: HookContext) -> dict[str, Any] | None:
+    tool = context.tool
+    return None if tool is None else {
+        "name": tool.name, "connector": tool.connector, "action": tool.action,
+        "writes": tool.writes, "requires_confirmation": tool.requires_confirmation,
     }  # fmt: skip
+
+
+def _describe_agent(context: HookContext) -> Mapping[str, Any]:
+    if context.subject:
+        return context.subject.agent
+    return {"id": context.agent_id, "slug": None, "organization": None}
+
+
+_READ: Final[Mapping[str, Callable[[HookContext], Any]]] = {
+    "event": lambda context: str(context.event),
+    "tool": _describe_tool,
+    "args": read_args,
+    "result": read_result,
+    "error": attrgetter("error"),
+    "agent": _describe_agent,
+    "user": lambda context: context.subject.user if context.subject else None,
+    "surface": attrgetter("surface"),
+    "metadata": attrgetter("metadata"),
+}

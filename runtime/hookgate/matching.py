@@ -7,7 +7,7 @@ All three are compiled once, when a registry is loaded (runtime) or saved (porta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 MAX_INPUT: Final = 256 * 1024
@@ -28,8 +28,14 @@ FUNCTIONS: Final = frozenset(
     }
 )  # fmt: skip
 
+_SMALL: Final = frozenset({int, float, bool, type(None)})
+# An expression names at most some hundred fields: that many texts of this size need no adding up.
+_TINY: Final = 256
+# Asking Mapping, an abstract class, costs more than everything else here.
+_PLAIN: Final = _SMALL | {list, tuple, set, frozenset}
 _LIST_MATCHER = re.compile(r"[A-Za-z0-9_|]+\Z")
 _TEXT_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_ODD_TEXT = re.compile(r"\'\'\'|\"\"\"|//|[rR][bB]?[\'\"]")
 _MACRO_VARIABLE = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 
 Predicate = Callable[[str], bool]
@@ -86,31 +92,50 @@ def compile_matcher(matcher: str | None) -> Predicate | None:
 
 
 class Condition:
-    """A compiled ``when``. ``names`` are the variables that it reads."""
+    """A compiled ``when``. ``names`` are the variables that it reads, ``fields`` the keys that it reads of
+    them; None for a variable that it reads as a whole."""
 
-    __slots__ = ("_execute", "names", "source")
+    __slots__ = ("_execute", "_reads", "fields", "names", "source")
 
-    def __init__(self, source: str, names: frozenset[str], execute: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(
+        self,
+        source: str,
+        fields: Mapping[str, frozenset[str] | None],
+        execute: Callable[[dict[str, Any]], Any],
+    ) -> None:
         self.source = source
-        self.names = names
+        self.names = frozenset(fields)
+        self.fields = fields
+        self._reads = tuple(fields.items())
         self._execute = execute
 
     def evaluate(self, variables: Mapping[str, Any]) -> bool:
         """The verdict over ``variables`` (missing ones read as null).
 
-        Raises MatchError when the expression fails, isn't boolean, or its input exceeds 256 KiB.
+        Raises MatchError when the expression fails, isn't boolean, or what it reads exceeds 256 KiB.
         """
-        bound = {name: variables.get(name) for name in self.names}
-        _check_size(bound)
+        bound, tiny = {}, True
+        for name, fields in self._reads:
+            value = variables.get(name)
+            # The evaluator converts whatever it is handed: 256 KiB of arguments for the sake of one number.
+            if fields is not None and type(value) is dict:
+                value = {field: value[field] for field in fields if field in value}
+                for part in value.values():
+                    tiny = tiny and (type(part) in _SMALL or (type(part) is str and len(part) < _TINY))
+            else:
+                tiny = False
+            bound[name] = value
+        if not tiny:
+            _check_size(bound)
         try:
             verdict = self._execute(bound)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  (the evaluator's panics derive from BaseException)
             raise MatchError(f"the condition failed: {_first_line(error)}") from None
-        if not isinstance(verdict, bool):
-            raise MatchError(f"the condition must be true or false, not {type(verdict).__name__}")
-        return verdict
+        if verdict is True or verdict is False:
+            return verdict
+        raise MatchError(f"the condition must be true or false, not {type(verdict).__name__}")
 
 
 def compile_condition(source: str) -> Condition:
@@ -140,36 +165,54 @@ def compile_condition(source: str) -> Condition:
     )
     if missing:
         raise MatchError(f"unknown function {missing[0]!r}")
-    return Condition(source, read & VARIABLES, program.execute)
+    return Condition(source, {name: _find_fields(source, name) for name in read & VARIABLES}, program.execute)
+
+
+def _find_fields(source: str, name: str) -> frozenset[str] | None:
+    """The fields that an expression reads of a variable, when it does nothing else with it; else None.
+
+    Whatever could be read in another way is read as "else": a raw or triple-quoted text, a comment, a
+    variable of a macro, an index, a method.
+    """
+    if _ODD_TEXT.search(source):
+        return None
+    plain = _TEXT_LITERAL.sub("''", source)
+    found = re.findall(
+        rf"(\.?)\s*(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])(?:\s*\.\s*([A-Za-z_]\w*)(?!\w)(?!\s*\())?", plain
+    )
+    if not found or any(before or not field for before, field in found):
+        return None
+    return frozenset(field for _, field in found)
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).split("\n", 1)[0][:300]
 
 
-def _check_size(value: Any) -> None:
+def _check_size(bound: Mapping[str, Any]) -> None:
     """Bound what is handed to the evaluator: it converts every bound variable as a whole, and
     recursively, so that a deep or cyclic tool result would exhaust its stack."""
     left = MAX_INPUT
-    level = [value]
+    level: list[Any] = [bound]
     for _ in range(_MAX_DEPTH):
         below: list[Any] = []
         for item in level:
             if isinstance(item, str | bytes):
                 left -= len(item)
-            elif isinstance(item, Mapping):
-                left -= sum(map(len, filter(_is_text, item))) + len(item)
-                below.extend(item.values())
+            elif isinstance(item, dict) or (type(item) not in _PLAIN and isinstance(item, Mapping)):
+                left -= sum([len(name) for name in item if isinstance(name, str)]) + len(item)
+                below += _without_small(item.values())
             elif isinstance(item, list | tuple | set | frozenset):
                 left -= len(item)
-                below.extend(item)
+                below += _without_small(item)
             if left < 0:
-                raise MatchError(f"the condition's input exceeds {MAX_INPUT // 1024} KiB")
+                raise MatchError(f"what the condition reads exceeds {MAX_INPUT // 1024} KiB")
         if not below:
             return
         level = below
-    raise MatchError("the condition's input is nested too deep")
+    raise MatchError("what the condition reads is nested too deep")
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _without_small(items: Collection[Any]) -> Collection[Any]:
+    """Nothing where all of ``items`` are numbers and the like, which are counted by their number alone."""
+    return () if _SMALL.issuperset(map(type, items)) else items

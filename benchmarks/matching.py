@@ -1,0 +1,105 @@
+"""What declared hooks that don't match cost, and what a condition costs beside evaluating it bare."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from statistics import median
+from typing import Any
+
+import cel
+from hookgate import HookContext, HookEvent, HookRegistry
+from hookgate.composition import Bound
+from hookgate.matching import compile_condition, compile_tool_filter
+
+from benchmarks.chains import Trivial
+from benchmarks.measure import Figure, alternate
+
+ROUNDS = 7
+SECONDS = 0.06
+EXPRESSION = "args.amount >= 50000"
+TOOL = "oa__purchase_pay"
+KIBIBYTE = 1024
+# As JSON 256 KiB.
+NUMBERS: dict[str, Any] = {"amount": 60_000, "list": [1] * (127 * KIBIBYTE)}
+
+
+def run() -> list[Figure]:
+    """1 among 1,000; 100 conditions on 100 tools; 256 KiB of arguments, as one text and as many numbers."""
+    return [
+        _among_1000(),
+        _conditions_on_100_tools(),
+        _large("condition_on_256_KiB_of_text", {"amount": 60_000, "text": "x" * (255 * KIBIBYTE)}),
+        _large("condition_on_256_KiB_of_numbers", NUMBERS),
+        _large(
+            "condition_reading_256_KiB_of_numbers", NUMBERS, "size(args.list) > 1 && args.amount >= 50000"
+        ),
+    ]
+
+
+def declare(count: int, *, when: str | None = None) -> HookRegistry:
+    """``count`` hooks, each on a tool of its own; the first one's is `TOOL`."""
+    names = [TOOL, *(f"connector_{index}__action" for index in range(1, count))]
+    registry = HookRegistry()
+    registry.declare(
+        Bound(
+            hook=Trivial(name),
+            name=name,
+            points=(HookEvent.PRE_TOOL_USE,),
+            priority=500,
+            timeout=30.0,
+            matches_tool=compile_tool_filter(name[:-1] + "?"),
+            condition=compile_condition(when) if when else None,
+        )
+        for name in names
+    )
+    return registry
+
+
+def _among_1000() -> Figure:
+    ours, baseline = alternate(_chain(declare(1000)), _chain(declare(1)), rounds=ROUNDS)
+    return Figure(
+        "one_match_among_1000", ours, baseline, "µs", "ratio ≤ 1.5 (1 among 1)", met=ours <= 1.5 * baseline
+    )
+
+
+def _conditions_on_100_tools() -> Figure:
+    args = {"amount": 60_000}
+    ours, baseline = alternate(_chain(declare(100, when=EXPRESSION), args), _bare(args), rounds=ROUNDS)
+    return Figure(
+        "conditions_on_100_tools",
+        ours,
+        baseline,
+        "µs",
+        "ours ≤ 1.5 × baseline + 10 µs (the expression bare)",
+        met=ours <= 1.5 * baseline + 10,
+    )
+
+
+def _large(name: str, args: dict[str, Any], when: str = EXPRESSION) -> Figure:
+    """The evaluator's own reading of 131,000 numbers takes most of the last one's time."""
+    ours, baseline = alternate(_chain(declare(1, when=when), args), _bare(args, when), rounds=ROUNDS)
+    return Figure(name, ours / 1000, baseline / 1000, "ms", "ours ≤ 20 ms", met=ours <= 20_000)
+
+
+def _chain(registry: HookRegistry, args: dict[str, Any] | None = None) -> Callable[[], float]:
+    context = HookContext("PreToolUse", tool_name=TOOL, tool_args=args or {"amount": 1})
+    return lambda: asyncio.run(_time(lambda: registry.run_pre_tool(context)))
+
+
+def _bare(args: dict[str, Any], when: str = EXPRESSION) -> Callable[[], float]:
+    program = cel.compile(when)
+
+    async def evaluate() -> None:
+        program.execute({"args": args})
+
+    return lambda: asyncio.run(_time(evaluate))
+
+
+async def _time(work: Callable[[], Awaitable[object]]) -> float:
+    """Microseconds a time: the median of batches, so that a moment without the processor doesn't count."""
+    batches, ended = [], time.perf_counter() + SECONDS
+    while (started := time.perf_counter()) < ended:
+        for _ in range(5):
+            await work()
+        batches.append(time.perf_counter() - started)
+    return median(batches) / 5 * 1e6
