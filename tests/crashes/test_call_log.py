@@ -10,15 +10,16 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from examples.portal_process import ROOT
+from examples.portal_process import ROOT, PortalProcess
+from tests import services
 from tests.crashes.proxy import Proxy
-from tests.e2e.conftest import Stage, staged
 from tests.machinery.live import until
 from tests.runtime.caller import Orders
 from tests.soak import counts
@@ -32,11 +33,46 @@ AT_ONCE = 8
 pytestmark = [pytest.mark.soak] if counts.SOAK else []
 
 
-@pytest.fixture(params=["embedded", "production"] if counts.SOAK else ["embedded"])
+CONFIG = """
+apiVersion: hookgate/v1
+organizations:
+  - slug: acme
+    members: [{user: alice, role: admin}]
+    agents: [{slug: procurement, tools: [{name: calculator, writes: false}]}]
+"""
+
+
+# In one process: each start takes longer than the test has.
+SET_UP = """
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("apply", "{}")
+call_command("issue_key", org="acme")
+call_command("issue_token", user="alice")
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A portal of its own, a runtime key and an admin's token."""
+
+    portal: PortalProcess
+    key: str
+    token: str
+
+
+@pytest.fixture(params=["sqlite", "postgresql"] if counts.SOAK else ["sqlite"])
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The demo's stage, without anybody who taps."""
-    with staged(request.param, tmp_path_factory.mktemp(request.param)) as built:
-        yield built
+    """Nothing but the web side: nobody is asked here."""
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    (folder / "acme.yaml").write_text(CONFIG)
+    environment = {}
+    if request.param == "postgresql":
+        environment = {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
+    with PortalProcess(folder, environment=environment) as portal:
+        key, token = portal.manage("shell", "-v", "0", "-c", SET_UP.format(folder / "acme.yaml")).split()[-2:]
+        portal.start()
+        yield Stage(portal, key, token)
 
 
 class Caller:
@@ -52,7 +88,7 @@ class Caller:
         """Another process."""
         orders = Orders(
             url=self._url, key=self._key, ledger=str(self.ledger), journal=str(self.journal), prefix=prefix,
-            calls=calls, tool="calculator", at_once=AT_ONCE, tool_seconds=0.002,
+            calls=calls, tool="calculator", at_once=AT_ONCE, tool_seconds=0.002, insist=True,
         )  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'runtime'}"}
         with (self._folder / "caller.log").open("ab") as log:
@@ -69,6 +105,10 @@ class Caller:
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(60)
+
+    def reach(self, goal: int) -> None:
+        """Wait until so many tools have begun."""
+        until(lambda: len(self.started()) >= goal, seconds=LIMIT, what=f"call {goal}")
 
     def started(self) -> list[str]:
         """Every tool that began, by its call's id."""
@@ -102,12 +142,12 @@ def swinging(proxy: Proxy, chance: random.Random) -> Iterator[None]:
         proxy.mend()
 
 
-def stored(stage: Stage, token: str) -> list[dict[str, Any]]:
+def stored(stage: Stage) -> list[dict[str, Any]]:
     """The whole call log, as an admin reads it."""
     rows: list[dict[str, Any]] = []
     cursor: str | None = ""
     with httpx.Client(
-        base_url=f"{stage.portal.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, trust_env=False,
+        base_url=f"{stage.portal.url}/api/v1", headers={"Authorization": f"Bearer {stage.token}"}, trust_env=False,
         timeout=60,
     ) as client:  # fmt: skip
         while cursor is not None:
@@ -120,31 +160,26 @@ def stored(stage: Stage, token: str) -> list[dict[str, Any]]:
 
 def test_every_call_that_started_is_in_the_log_once(stage: Stage, tmp_path: Path) -> None:
     chance = random.Random(7)
-    token = stage.portal.manage("issue_token", "--user", "alice").strip()
     with Proxy(stage.portal.url) as proxy:
         caller = Caller(tmp_path, proxy.url, stage.key)
         try:
             with swinging(proxy, chance):
                 for run in range(KILLS):
                     caller.start(f"run-{run}", CALLS)
-                    goal = CALLS * (run + chance.uniform(0.5, 1)) / (KILLS + 1)
-                    until(
-                        lambda goal=goal: len(caller.started()) >= goal, seconds=LIMIT, what="the next kill"
-                    )
+                    caller.reach(int(CALLS * (run + chance.uniform(0.5, 1)) / (KILLS + 1)))
                     caller.end()
                 caller.start("last", CALLS - len(caller.started()))
-                until(lambda: len(caller.started()) >= CALLS - AT_ONCE, seconds=LIMIT, what="the last call")
+                caller.reach(CALLS)
             until(
                 lambda: (
-                    {*caller.started(), *caller.ended()}
-                    <= {row["tool_call_id"] for row in stored(stage, token)}
+                    {*caller.started(), *caller.ended()} <= {row["tool_call_id"] for row in stored(stage)}
                 ),
                 seconds=LIMIT,
                 what="the last entry",
             )
         finally:
             caller.end(signal.SIGTERM)
-    compare(caller, stored(stage, token), stage)
+    compare(caller, stored(stage), stage)
     assert not list((tmp_path / "spool").rglob("*.jsonl"))
 
 
@@ -158,7 +193,7 @@ def compare(caller: Caller, rows: list[dict[str, Any]], stage: Stage) -> None:
     cut_off = [name for name in started if name not in ended]
     counts.record(
         "call log, runtime killed and portal away",
-        database="postgresql" if stage.portal.companions else "sqlite",
+        database="postgresql" if stage.portal.environment["DATABASE_URL"] else "sqlite",
         rounds=len(started),
         faults={
             "lost": len({*started, *ended} - logged.keys()),

@@ -6,6 +6,7 @@ calls are made it stays until SIGTERM.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import resource
@@ -25,7 +26,8 @@ PAUSE = 0.2
 @dataclass(frozen=True)
 class Orders:
     """Everything that one process is told. ``calls`` of ``tool`` are made, ``at_once`` at the same time, each of which
-    takes ``tool_seconds``; ``prefix`` begins their ids. ``file_limit`` bounds the size of every file, in bytes."""
+    takes ``tool_seconds``; ``prefix`` begins their ids. With ``insist`` a blocked call doesn't count. ``file_limit``
+    bounds the size of every file, in bytes."""
 
     url: str
     key: str
@@ -37,6 +39,7 @@ class Orders:
     tool: str = "oa__read"
     at_once: int = 8
     tool_seconds: float = 0.0
+    insist: bool = False
     file_limit: int | None = None
     adopt_every: float = 1.0
 
@@ -53,7 +56,8 @@ class Caller:
         self._session = session
         self._ledger = os.open(orders.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._journal = os.open(orders.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._made = 0
+        self._names = itertools.count(1)
+        self._left = orders.calls
 
     async def run(self) -> None:
         """All of them."""
@@ -62,9 +66,10 @@ class Caller:
                 group.create_task(self._work())
 
     async def _work(self) -> None:
-        while self._made < self._orders.calls:
-            self._made += 1
-            name = f"{self._orders.prefix}-{self._made}"
+        while self._left > 0:
+            self._left -= 1
+            number = next(self._names)
+            name = f"{self._orders.prefix}-{number}"
 
             async def tool(args: dict[str, Any], name: str = name) -> str:
                 os.write(self._ledger, f"{name}\n".encode())
@@ -72,11 +77,12 @@ class Caller:
                 return "done"
 
             outcome = await self._session.call_tool(
-                self._orders.tool, {"n": self._made}, execute=tool, tool_call_id=name
+                self._orders.tool, {"n": number}, execute=tool, tool_call_id=name
             )
             line = {"id": name, "status": outcome.status, "by": outcome.blocked_by, "reason": outcome.reason}
             os.write(self._journal, f"{json.dumps(line)}\n".encode())
             if outcome.blocked:
+                self._left += self._orders.insist
                 await asyncio.sleep(PAUSE)
 
 
