@@ -10,8 +10,10 @@ from benchmarks import (
     confirming,
     delivering,
     imports,
+    matching,
     measure,
     polling,
+    recording,
     registry,
     stage,
     tapping,
@@ -24,10 +26,10 @@ RESULTS = Path(__file__).resolve().parent.parent / "bench-results.json"
 def main() -> int:
     """Measure, print and save. A missed goal is told, not an error: figures depend on what else the machine does."""
     started = time.monotonic()
-    figures = [*chains.run(), *imports.run()]
+    figures = [*chains.run(), *matching.run(), *imports.run()]
     with stage.portal() as portal:
         figures += [*registry.run(portal), *building.run(portal), *tapping.run(portal)]
-        figures += waiting.run(portal)
+        figures += [*waiting.run(portal), *recording.run(portal)]
         pollers = portal.inside("benchmarks.backstage", "populate", str(polling.AGENTS))
         figures += [*polling.run(portal, pollers), *confirming.run(portal, [slug for slug, _ in pollers])]
     with stage.portal(embedded=True) as portal:
