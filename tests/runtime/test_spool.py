@@ -81,10 +81,19 @@ def test_a_mark_is_on_disk_while_the_tool_runs_and_nothing_once_the_portal_has_t
     assert list(spool.iterdir()) == []
 
 
-def test_whatever_ends_a_call_there_is_one_entry(spool: Path) -> None:
-    async def slow(args: dict[str, Any]) -> None:
-        await asyncio.sleep(60)
+ENDS = [
+    ("succeeded", None), ("failed", None), ("timed_out", None), ("blocked", "arguments"),
+    ("blocked", "unlisted_tools"), ("unknown", None), ("blocked", "approval_gate"),
+    ("cancelled", "approval_gate"), ("blocked", "halted"), ("blocked", "registry"),
+]  # fmt: skip
 
+
+async def slow(args: dict[str, Any]) -> None:
+    """A tool that is cancelled."""
+    await asyncio.sleep(60)
+
+
+def test_whatever_ends_a_call_there_is_one_entry(spool: Path) -> None:
     async def run() -> list[dict[str, Any]]:
         document = manifest(unlisted_tools="deny")
         async with serve(document) as (portal, runtime):
@@ -115,14 +124,7 @@ def test_whatever_ends_a_call_there_is_one_entry(spool: Path) -> None:
 
     entries = asyncio.run(run())
     ends = [(entry["status"], entry["blocked_by"]) for entry in entries]
-    assert sorted(ends, key=str) == sorted(
-        [
-            ("succeeded", None), ("failed", None), ("timed_out", None), ("blocked", "arguments"),
-            ("blocked", "unlisted_tools"), ("unknown", None), ("blocked", "approval_gate"),
-            ("cancelled", "approval_gate"), ("blocked", "halted"), ("blocked", "registry"),
-        ],
-        key=str,
-    )  # fmt: skip
+    assert sorted(ends, key=str) == sorted(ENDS, key=str)
     assert len({entry["id"] for entry in entries}) == 10
     assert files(spool) == []
 
