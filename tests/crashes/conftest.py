@@ -28,10 +28,9 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder: Path = tmp_path_factory.mktemp(request.param)
     file = folder / "patient.yaml"
     text = demo.FILE.read_text(encoding="utf-8")
-    patient = text.replace(
-        "timeout_seconds: 60", f"timeout_seconds: {PATIENCE}, start_by_seconds: {PATIENCE}"
-    )
-    assert patient != text
-    file.write_text(patient, encoding="utf-8")
+    for said, instead in CHANGES.items():
+        assert said in text
+        text = text.replace(said, instead)
+    file.write_text(text, encoding="utf-8")
     with staged(request.param, folder, file=file) as built:
         yield built

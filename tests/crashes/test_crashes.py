@@ -207,7 +207,7 @@ def test_a_worker_that_dies_after_the_chat_has_the_card_sends_it_again_as_the_sa
     stage = scene.stage
     embedded = not stage.portal.companions
     worker = Part(stage.portal, "portal" if embedded else "worker")
-    stage.sandbox.control("failures", endpoint="send", late_ms=60_000)
+    stage.sandbox.control("failures", endpoint="send", late_ms=15_000)
     scene.employ(330_000, 1)
     scene.wait_for_cards()
     assert [delivery["status"] for delivery in scene.rows()[0]["deliveries"]] == ["sending"]
