@@ -13,10 +13,10 @@ from typing import Any, Final
 from hookgate import canonical
 from hookgate.pacing import Pacing
 from hookgate.portal import Portal, Refused, Reply, Unreachable
+from hookgate.waits import Feed, Waits, read_resource
 
 log = logging.getLogger("hookgate")
 
-_STATUSES: Final = frozenset({"pending", "approved", "rejected", "expired", "cancelled", "undeliverable"})
 _LONGEST_LIFE: Final = 259_200.0
 _CONSUME_REASONS: Final = {
     "already_consumed": "this approved call already ran or is running elsewhere; it is not run again",
@@ -51,6 +51,8 @@ class Approval:
         pacing: Pacing,
         clock: Callable[[], float],
         announce: Callable[[str, dict[str, Any]], Awaitable[None]],
+        waits: Waits,
+        feed: Feed,
     ) -> None:
         self.id: str | None = None
         self.cancel_wanted = False
@@ -59,6 +61,8 @@ class Approval:
         self._pacing = pacing
         self._clock = clock
         self._announce = announce
+        self._waits = waits
+        self._feed = feed
         # Kept in memory only: a process that died can't pass for the one that consumed.
         self._attempt = str(uuid.uuid4())
         self._use_by = 0.0
@@ -67,6 +71,8 @@ class Approval:
 
     async def request(self, body: Mapping[str, Any]) -> Verdict:
         """Ask people and wait for the end of it. Raises Unreachable, Refused and Detached."""
+        # From before: should the stream be connected again meanwhile, an end may go unheard.
+        epoch = self._feed.epoch
         # Shielded: a call that is cancelled meanwhile must still learn which request to take back.
         self._creating = asyncio.get_running_loop().create_task(self._create(body))
         self._creating.add_done_callback(_look_at)
@@ -79,7 +85,7 @@ class Approval:
             await self.cancel()
         if resource["status"] == "pending":
             await self._announce("awaiting_confirmation", self._describe(resource))
-            ended = await self._await_end(resource)
+            ended = await self._await_end(resource, epoch)
             if ended is None:
                 await self.cancel()
                 return Verdict(
@@ -124,7 +130,9 @@ class Approval:
         try:
             while True:
                 try:
-                    await self._portal.call("POST", f"confirmations/{self.id}/outcome", body=body)
+                    await self._portal.call(
+                        "POST", f"confirmations/{self.id}/outcome", body=body, lane="gate"
+                    )
                     return
                 except Refused as error:
                     log.warning("outcome %s of request %s refused: %s", status, self.id, error)
@@ -164,7 +172,7 @@ class Approval:
             self._waiting.cancel()
 
     async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        resource = _read_resource(await self._persist("POST", "confirmations", body))
+        resource = read_resource(await self._persist("POST", "confirmations", body))
         self.id = resource["id"]
         return resource
 
@@ -172,18 +180,19 @@ class Approval:
         """An idempotent request, repeated a few times while the portal is out of reach."""
         for delay in self._pacing.retry_delays:
             try:
-                return await self._portal.call(method, path, body=body)
+                return await self._portal.call(method, path, body=body, lane="gate")
             except Unreachable as error:
                 log.info("%s %s: %s; trying again", method, path, error)
                 await asyncio.sleep(max(delay, min(error.retry_after or 0.0, self._pacing.pause_last)))
-        return await self._portal.call(method, path, body=body)
+        return await self._portal.call(method, path, body=body, lane="gate")
 
-    async def _await_end(self, resource: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _await_end(self, resource: Mapping[str, Any], epoch: int) -> dict[str, Any] | None:
         """The resource once it is no longer pending; None when its time is long over."""
         # A duration here too.
         life = _read_span(resource, "created_at", "expires_at", otherwise=_LONGEST_LIFE)
-        deadline = self._clock() + life + self._pacing.grace
-        self._waiting = asyncio.get_running_loop().create_task(self._poll(deadline))
+        self._waiting = asyncio.get_running_loop().create_task(
+            self._waits.wait_for_end(resource["id"], self._feed, ends_at=self._clock() + life, epoch=epoch)
+        )
         try:
             return await self._waiting
         except asyncio.CancelledError:
@@ -193,28 +202,6 @@ class Approval:
             raise Detached from None
         finally:
             self._waiting = None
-
-    async def _poll(self, deadline: float) -> dict[str, Any] | None:
-        pause = self._pacing.pause_first
-        hold = self._pacing.poll_hold
-        loop = asyncio.get_running_loop()
-        while self._clock() < deadline:
-            asked_at = loop.time()
-            try:
-                reply = await self._portal.call(
-                    "GET", f"confirmations/{self.id}", params={"wait": f"{hold:g}"}, hold=hold
-                )
-                resource = _read_resource(reply, self.id)
-            except Unreachable as error:
-                log.info("waiting for request %s: %s; trying again", self.id, error)
-                await asyncio.sleep(max(pause, min(error.retry_after or 0.0, self._pacing.pause_last)))
-                pause = min(pause * 2, self._pacing.pause_last)
-                continue
-            if resource["status"] != "pending":
-                return resource
-            pause = self._pacing.pause_first
-            await asyncio.sleep(max(0.0, self._pacing.poll_floor - (loop.time() - asked_at)))
-        return None
 
     def _describe(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         url = resource.get("url") or f"{self._portal.url}/inbox/{self.id}/"
@@ -232,18 +219,6 @@ def explain_consume(error: Unreachable | Refused) -> str:
     if isinstance(error, Unreachable):
         return f"the approval could not be used: the portal is out of reach ({error})"
     return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
-
-
-def _read_resource(reply: Reply, expected_id: str | None = None) -> dict[str, Any]:
-    body = reply.body
-    if (
-        not isinstance(body, dict)
-        or not isinstance(body.get("id"), str)
-        or body.get("status") not in _STATUSES
-        or (expected_id is not None and body["id"] != expected_id)
-    ):
-        raise Unreachable("the portal's answer is not the confirmation request")
-    return body
 
 
 def _read_span(resource: Mapping[str, Any], first: str, last: str, *, otherwise: float) -> float:

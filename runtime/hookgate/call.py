@@ -19,13 +19,14 @@ from hookgate.catalogue import GATE
 from hookgate.composition import Chains, is_ours, run_chain
 from hookgate.context import HookContext, ToolFacts, read_args
 from hookgate.events import HookEvent
-from hookgate.manifest import Manifest
+from hookgate.manifest import Manifest, State
 from hookgate.portal import Refused, Unreachable
 from hookgate.result import CallStatus, HookResult, MergedResult, Outcome, describe_error
 
 if TYPE_CHECKING:
     from hookgate.session import Session
 
+_READONLY_GUARD: Final = "readonly_guard"
 _BEFORE_HOOKS: Final = frozenset({"halted", "arguments"})
 _LEFT: Final = "the session was left; the request stays for the next process"
 NEVER_STARTED: Final = "this runtime never started the tool"
@@ -83,8 +84,7 @@ class ToolCall:
         self._execute = execute
         self._metadata = metadata
         self._firing: gate.Firing | None = None
-        self._detached = False
-        self._consuming = False
+        self._detached = self._consuming = False
 
     async def run(self) -> Outcome:
         """The whole call. Raises nothing but CancelledError."""
@@ -109,10 +109,7 @@ class ToolCall:
         except canonical.NotCanonical as error:
             raise Blocked("arguments", f"args_not_canonical: {error}") from None
         self.args = canonical.copy(self._raw_args)
-        state = self.manifest.state
-        if state.halted:
-            until = f" (until {state.until})" if state.until else ""
-            raise Blocked("halted", (state.reason or "the agent is halted") + until)
+        _refuse_halted(self.manifest.state)
         if self.manifest.bypass:
             self._replace_by_stub()
             return
@@ -181,6 +178,8 @@ class ToolCall:
         if self.session.leaving:
             # The approval stays unused for the process that takes the request up.
             raise Blocked(GATE, _LEFT, "cancelled")
+        # The switches are judged by the portal, with the use itself.
+        await self.session.judge_now()
         # Before the approval is used up: a disk that is full must not cost it.
         self.session.mark(self, "unknown")
         self._consuming = True
@@ -236,6 +235,7 @@ class ToolCall:
 
     async def _run_tool(self) -> None:
         if self._firing is None:
+            await self._judge_switches()
             self.session.mark(self, "unknown")
         self.executing = True
         self.status = "unknown"
@@ -257,6 +257,15 @@ class ToolCall:
             outcome = "succeeded" if self.status == "succeeded" else "failed"
             self.session.report_outcome(self.approval, outcome, self.error)
         await self._run_post_tool()
+
+    async def _judge_switches(self) -> None:
+        """Hooks may have taken long: a switch that was thrown meanwhile holds for this call too."""
+        state = await self.session.judge_now()
+        _refuse_halted(state)
+        assert self.manifest is not None
+        writes = self.tool is None or self.tool.writes
+        if state.read_only and writes and not self.manifest.bypass:
+            raise Blocked(_READONLY_GUARD, "the organization is in read-only mode and this tool writes")
 
     async def _run_post_tool(self) -> None:
         if self.manifest is None or self.manifest.bypass:
@@ -350,6 +359,12 @@ class ToolCall:
             system_message=self.merged.system_message,
             stop=self.merged.stop,
         )
+
+
+def _refuse_halted(state: State) -> None:
+    if state.halted:
+        until = f" (until {state.until})" if state.until else ""
+        raise Blocked("halted", (state.reason or "the agent is halted") + until)
 
 
 def _check_name(field: str, value: Any) -> None:

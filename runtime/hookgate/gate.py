@@ -8,7 +8,7 @@ from hookgate.catalogue import GATE
 from hookgate.composition import ask
 from hookgate.context import HookContext, ToolFacts
 from hookgate.manifest import Manifest
-from hookgate.result import TraceEntry
+from hookgate.result import MergedResult, TraceEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,16 @@ def judge(manifest: Manifest, context: HookContext, trace: list[TraceEntry]) -> 
         return None
     params = next(hook.params for hook in manifest.hooks if hook.name == GATE)
     return Firing(policy or params.get("policy"), channel or params.get("channel"))
+
+
+def judge_emitted(manifest: Manifest, context: HookContext, merged: MergedResult) -> None:
+    """Deny, in ``merged``, a call that was only asked about and could not run without more."""
+    by = reason = None
+    if manifest.state.halted:
+        by, reason = "halted", manifest.state.reason or "the agent is halted"
+    elif context.tool and not context.tool.listed and manifest.unlisted_tools == "deny":
+        by, reason = "unlisted_tools", f"no connector and no tools entry names {context.tool_name}"
+    elif judge(manifest, context, merged.trace) is not None:
+        by, reason = GATE, "the call needs approval; use call_tool"
+    if by:
+        merged.allow, merged.blocked_by, merged.error = False, by, reason

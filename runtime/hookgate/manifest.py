@@ -180,7 +180,7 @@ def parse(document: Any) -> Manifest:
         revision=top.integer("revision", 0),
         digest=expected,
         bypass=bypass,
-        state=_read_state(top.object("state")),
+        state=read_state(top.object("state")),
         freshness=_read_freshness(top.object("freshness")),
         unlisted_tools=top.choice("unlisted_tools", ("allow", "confirm", "deny")),  # type: ignore[arg-type]
         require_confirmation_for_all=top.flag("require_confirmation_for_all"),
@@ -195,7 +195,8 @@ def _read_agent(agent: Reader) -> AgentRef:
     return AgentRef(agent.text("id"), agent.text("slug"), agent.text("organization"))
 
 
-def _read_state(state: Reader) -> State:
+def read_state(state: Reader) -> State:
+    """The switches in a manifest or in an event. Raises ManifestInvalid."""
     return State(
         state.flag("read_only"),
         state.flag("halted"),

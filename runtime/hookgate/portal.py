@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx
 
@@ -14,6 +14,11 @@ from hookgate import canonical
 
 _MAX_DEPTH: Final = 64
 _MAX_NAME: Final = 100
+# How many requests of one kind are under way at once; the others queue here, without a connection.
+_AT_ONCE: Final = {"gate": 48, "plain": 32}
+
+Lane = Literal["plain", "gate", "waits"]
+_FREE: Final = contextlib.nullcontext()
 
 
 class Unreachable(Exception):
@@ -46,7 +51,11 @@ class Reply:
 
 
 class Portal:
-    """A connection pool for short calls and one for long polls, so that waits never starve the rest."""
+    """A connection pool for short calls and one for what lasts, so that waits never starve the rest.
+
+    Of the short ones, what a gated call needs has a lane of its own: a flood of approvals and the traffic of
+    other calls don't hold each other up. `hookgate.waits` bounds how many requests last.
+    """
 
     def __init__(
         self,
@@ -63,8 +72,9 @@ class Portal:
         self._transport = transport
         # Reading the certificates takes longer than a request: once for both pools, and not for plain http.
         self._tls: Any = httpx.create_ssl_context() if self.url.startswith("https:") else False
-        self._short = self._open(httpx.Limits(max_connections=100))
+        self._short = self._open(httpx.Limits(max_connections=sum(_AT_ONCE.values())))
         self._long = self._open(httpx.Limits(max_connections=None))
+        self._lanes = {lane: asyncio.Semaphore(limit) for lane, limit in _AT_ONCE.items()}
 
     def _open(self, limits: httpx.Limits) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -91,22 +101,23 @@ class Portal:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         hold: float = 0.0,
+        lane: Lane = "plain",
     ) -> Reply:
         """One request to ``/api/v1/`` + path. ``hold`` is for how long the portal may sit on the answer.
-        A ``body`` of bytes is JSON already.
+        A ``body`` of bytes is JSON already. ``lane``: whose connections it takes, and behind whom it queues.
 
         Raises Unreachable and Refused.
         """
-        client = self._long if hold else self._short
+        client = self._long if lane == "waits" else self._short
         limit = self.timeout + hold
+        if isinstance(body, bytes):
+            headers = {"Content-Type": "application/json", **(headers or {})}
+            sent: dict[str, Any] = {"content": body}
+        else:
+            sent = {"json": body}
         try:
             # httpx bounds each read, not the whole: a portal that trickles must not hold a call forever.
-            async with asyncio.timeout(limit * 2):
-                if isinstance(body, bytes):
-                    headers = {"Content-Type": "application/json", **(headers or {})}
-                    sent: dict[str, Any] = {"content": body}
-                else:
-                    sent = {"json": body}
+            async with self._lanes.get(lane, _FREE), asyncio.timeout(limit * 2):
                 response = await client.request(
                     method, path, params=params, headers=headers, timeout=limit, **sent
                 )
@@ -116,12 +127,47 @@ class Portal:
                 timed_out=isinstance(error, httpx.TimeoutException | TimeoutError),
             ) from None
         except RuntimeError:
-            if client.is_closed:
-                raise Unreachable("the runtime is closed") from None
+            self._note_closed(client)
             raise
         except (UnicodeError, ValueError, TypeError) as error:
             raise Refused(400, "invalid", f"the request is not JSON: {error}") from None
         return _read(response)
+
+    @contextlib.asynccontextmanager
+    async def listen(self, path: str, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The bytes of an event stream, in chunks. ``silence``: seconds without a byte that end it.
+
+        Raises Unreachable, also from within the block when the stream breaks, and Refused.
+        """
+        client = self._long
+        # Compressed, a proxy would gather events before it passes them on.
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
+        limits = httpx.Timeout(self.timeout, read=silence)
+        try:
+            async with client.stream("GET", path, headers=headers, timeout=limits) as response:
+                await _check_stream(response, self.timeout)
+                yield response.aiter_raw()
+        except (httpx.HTTPError, httpx.StreamError, TimeoutError, OSError) as error:
+            raise Unreachable(f"{type(error).__name__}{f': {error}' if str(error) else ''}") from None
+        except RuntimeError:
+            self._note_closed(client)
+            raise
+
+    def _note_closed(self, client: httpx.AsyncClient) -> None:
+        if client.is_closed:
+            raise Unreachable("the runtime is closed") from None
+
+
+async def _check_stream(response: httpx.Response, timeout: float) -> None:
+    if response.status_code == 200:
+        kind = response.headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() != "text/event-stream":
+            raise Unreachable(f"something that isn't the portal answered with {kind or 'no content type'}")
+        return
+    async with asyncio.timeout(timeout):
+        await response.aread()
+    _read(response)
+    raise Unreachable(f"something that isn't the portal answered {response.status_code}")
 
 
 def _read(response: httpx.Response) -> Reply:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
 from hookgate.calllog import CallLog
+from hookgate.feeds import AgentFeed
 from hookgate.pacing import Pacing
 from hookgate.portal import Portal
 from hookgate.session import OnEvent, Session
 from hookgate.source import RegistrySource
 from hookgate.spool import Spool
+from hookgate.waits import Waits
 
 if TYPE_CHECKING:
     import httpx
@@ -59,11 +61,13 @@ class Runtime:
         self.python_handlers = tuple(python_handlers)
         self.portal = Portal(url, key, name=self.name, timeout=timeout, transport=transport)
         self.call_log = CallLog(self.portal, self.pacing, Spool(spool, self.portal.url), key)
+        self.waits = Waits(self.portal, self.pacing, clock)
         self.executor = ThreadPoolExecutor(max_threads, thread_name_prefix="hookgate")
         self.sessions: set[Session] = set()
         self.detaching = False
         self.closed = True
         self._sources: dict[tuple[str, str], RegistrySource] = {}
+        self._feeds: dict[str, AgentFeed] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -105,6 +109,8 @@ class Runtime:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         await self.call_log.close()
+        for feed in self._feeds.values():
+            await feed.aclose()
         for source in self._sources.values():
             await source.close()
         await self.portal.close()
@@ -173,6 +179,12 @@ class Runtime:
         if key not in self._sources:
             self._sources[key] = RegistrySource(self.portal, agent, surface, self.clock)
         return self._sources[key]
+
+    def feed(self, agent: str) -> AgentFeed:
+        """The event stream that all sessions of one agent share."""
+        if agent not in self._feeds:
+            self._feeds[agent] = AgentFeed(self.portal, agent, self.pacing, self.waits)
+        return self._feeds[agent]
 
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside the calls; `aclose` waits for it, for a bounded time."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hookgate import entries, gate, handlers, threads, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
-from hookgate.catalogue import AUDIT_LOG, GATE
+from hookgate.catalogue import AUDIT_LOG
 from hookgate.composition import Bound, Chains, run_chain
 from hookgate.context import HookContext, Subject, ToolFacts
 from hookgate.delegation import Delegation
 from hookgate.events import TOOL_POINTS, HookEvent
-from hookgate.manifest import SURFACES, Manifest
+from hookgate.manifest import SURFACES, Manifest, State
 from hookgate.portal import Refused
 from hookgate.registry import HookRegistry
 from hookgate.result import MergedResult, Outcome
@@ -73,6 +73,8 @@ class Session:
         self.manifest: Manifest | None = None
         self._on_event = on_event
         self._source = runtime.source(agent, surface)
+        self._feed = runtime.feed(agent)
+        self._stops = 0
         self._stopped: str | None = None
         self._subject: Subject | None = None
         self._started = False
@@ -93,12 +95,18 @@ class Session:
     async def __aenter__(self) -> Self:
         self._owner = asyncio.current_task()
         self.runtime.sessions.add(self)
-        # A new session asks anew, also where an earlier one was refused.
-        await self._source.refresh(force=self._source.stopped is not None)
+        self._feed.open(self._source)
         try:
+            # A new session asks anew, also where an earlier one was refused.
+            await self._source.refresh(force=self._source.stopped is not None)
+            self._stops = self._source.stops
             await self.take_registry()
         except Blocked as error:
             log.warning("session of %s begins without a registry: %s", self.agent, error.reason)
+        except asyncio.CancelledError:
+            self.leave()
+            self.runtime.sessions.discard(self)
+            raise
         return self
 
     async def __aexit__(
@@ -113,6 +121,8 @@ class Session:
 
     def leave(self) -> None:
         """Detach: calls that wait for people end as blocked, their requests stay pending."""
+        if not self.leaving:
+            self._feed.close(self._source)
         self.leaving = True
         for call in list(self._calls.values()):
             if call.approval is not None:
@@ -188,19 +198,8 @@ class Session:
             chains.select(event, context.tool_name), context, failures=self.hooks.failures
         )
         if event is HookEvent.PRE_TOOL_USE and merged.allow:
-            self._judge_emitted(manifest, context, merged)
+            gate.judge_emitted(manifest, context, merged)
         return merged
-
-    def _judge_emitted(self, manifest: Manifest, context: HookContext, merged: MergedResult) -> None:
-        by = reason = None
-        if manifest.state.halted:
-            by, reason = "halted", manifest.state.reason or "the agent is halted"
-        elif context.tool and not context.tool.listed and manifest.unlisted_tools == "deny":
-            by, reason = "unlisted_tools", f"no connector and no tools entry names {context.tool_name}"
-        elif gate.judge(manifest, context, merged.trace) is not None:
-            by, reason = GATE, "the call needs approval; use call_tool"
-        if by:
-            merged.allow, merged.blocked_by, merged.error = False, by, reason
 
     async def may_stop(self, *, reason: str | None = None, answer: str | None = None) -> MergedResult:
         """Ask the Stop hooks whether the loop may end; for a delegate its caller's SubagentStop hooks too.
@@ -232,19 +231,29 @@ class Session:
         """The registry that holds now. Raises Blocked when no tool may run."""
         if self._stopped is None and not self.leaving:
             await self._source.refresh()
-        self._stopped = self._stopped or self._source.stopped
         if self.leaving or self.runtime.closed:
             raise Blocked("session", "the session was left")
-        if self._stopped is not None:
-            raise Blocked("registry", self._stopped)
-        obstacle = self._source.obstacle()
-        manifest = self._source.manifest
-        if obstacle is not None or manifest is None:
-            raise Blocked("registry", obstacle or "no registry")
+        manifest = self._usable_registry()
         if manifest is not self.manifest:
             self._adopt(manifest)
         await self._start()
         return manifest, self.hooks.chains()
+
+    def _usable_registry(self) -> Manifest:
+        if self._stops != self._source.stops:
+            # Also where another session has been let in since.
+            self._stopped = self._stopped or self._source.last_stop
+        obstacle = self._stopped or self._source.obstacle()
+        manifest = self._source.manifest
+        if obstacle is not None or manifest is None:
+            raise Blocked("registry", obstacle or "no registry")
+        return manifest
+
+    async def judge_now(self) -> State:
+        """The switches of this moment, for a call that began earlier. Raises Blocked when it may not go on."""
+        if self._source.obstacle() is not None:
+            await self._source.refresh()
+        return self._usable_registry().state
 
     def _adopt(self, manifest: Manifest) -> None:
         """Make the hooks of a new registry. All or nothing: one that can't run leaves none."""
@@ -329,8 +338,8 @@ class Session:
 
     def open_approval(self) -> Approval:
         """A confirmation request that is not posted yet."""
-        runtime = self.runtime
-        return Approval(runtime.portal, runtime.pacing, runtime.clock, self.announce)
+        of = self.runtime
+        return Approval(of.portal, of.pacing, of.clock, self.announce, of.waits, self._feed)
 
     def report_outcome(self, approval: Approval, status: str, detail: str | None) -> None:
         """Report in the background; the call doesn't wait for it, and its loss changes nothing here."""

@@ -18,6 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import rfc8785
 
+from tests.runtime.fake_events import EventStreams
+
 KEY = "hg_test"
 JSON = dict[str, Any]
 
@@ -62,6 +64,8 @@ class FakePortal:
         self.on_create: Callable[[JSON], None] | None = None
         self.etag_hits = 0
         self.gone: set[str] = set()
+        # None unless a test wants them: most are about what holds without.
+        self.events = EventStreams()
         self._changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -99,6 +103,8 @@ class FakePortal:
         self._writers.add(writer)
         try:
             while request := await self._read(reader):
+                if await self._stream(writer, reader, *request):
+                    break
                 if not await self._respond(writer, *request):
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -118,6 +124,30 @@ class FakePortal:
             headers[name.lower()] = value.strip()
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         return method, target, headers, body
+
+    async def _stream(
+        self,
+        writer: asyncio.StreamWriter,
+        reader: asyncio.StreamReader,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes,
+    ) -> bool:
+        """Whether it was the request of an event stream, which is over then."""
+        match = re.fullmatch(r"/api/v1/agents/([^/]+)/events", target)
+        if match is None:
+            return False
+        self.requests.append(("events", None, headers))
+        document = self.registries.get((match.group(1), "chat"))
+        kind = self.events.kind
+        if document is None or kind == "none":
+            await self._misbehave(writer, "404")
+        elif kind.isdigit() or kind in ("reset", "redirect"):
+            await self._misbehave(writer, kind)
+        else:
+            await self.events.serve(writer, reader, match.group(1), document)
+        return True
 
     async def _respond(
         self, writer: asyncio.StreamWriter, method: str, target: str, headers: dict[str, str], body: bytes
