@@ -1,7 +1,8 @@
 """Hooks of schemathesis: generated requests meet rows that exist, and wait for a second at most.
 
 Only what the document can't describe is put in the place of generated values, and only in requests that are meant to
-be accepted: which agents there are, which digest was served, which hook is a limit, which cursor a list gave.
+be accepted: which agents there are, which digest was served, which hook is a limit, which request is a parent, which
+cursor a list gave.
 """
 
 import os
@@ -29,6 +30,8 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
     # A cursor is signed: only what a list answered is one.
     query.pop("cursor", None)
     _put(case.body, "hook", _row("HOOK") if case.operation.path.endswith("/limits/acquire") else None)
+    if isinstance(case.body, dict) and case.body.get("parent") is not None:
+        _put(case.body, "parent", _row("CONFIRMATION"))
     for entry in _entries(case.body):
         _put(entry, "agent", _row("AGENT"))
     # A third of the requests keeps what was generated, and meets 404.
