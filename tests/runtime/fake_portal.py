@@ -66,6 +66,9 @@ class FakePortal:
         self.gone: set[str] = set()
         # None unless a test wants them: most are about what holds without.
         self.events = EventStreams()
+        # The operation at whose next request the portal goes away, until `restart`.
+        self.falls_at: str | None = None
+        self.fallen = asyncio.Event()
         self._changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -88,6 +91,14 @@ class FakePortal:
             writer.transport.abort()
         await self._server.wait_closed()
 
+    def _fall(self) -> None:
+        assert self._server is not None
+        self.falls_at = None
+        self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self.fallen.set()
+
     async def restart(self) -> None:
         """Serve again on the same port."""
         port = int(self.url.rsplit(":", 1)[1])
@@ -103,7 +114,7 @@ class FakePortal:
         self._writers.add(writer)
         try:
             while request := await self._read(reader):
-                if await self._stream(writer, reader, *request):
+                if await self._stream(writer, reader, request[1], request[2]):
                     break
                 if not await self._respond(writer, *request):
                     break
@@ -126,13 +137,7 @@ class FakePortal:
         return method, target, headers, body
 
     async def _stream(
-        self,
-        writer: asyncio.StreamWriter,
-        reader: asyncio.StreamReader,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        body: bytes,
+        self, writer: asyncio.StreamWriter, reader: asyncio.StreamReader, target: str, headers: dict[str, str]
     ) -> bool:
         """Whether it was the request of an event stream, which is over then."""
         match = re.fullmatch(r"/api/v1/agents/([^/]+)/events", target)
@@ -157,6 +162,9 @@ class FakePortal:
         operation, handle, match = self._route(method, path)
         document = json.loads(body) if body else None
         self.requests.append((operation, document, headers))
+        if operation == self.falls_at:
+            self._fall()
+            return False
         waiting = self.faults.get(operation)
         fault = waiting.pop(0) if waiting else self.standing.get(operation, "ok")
         if fault != "ok" and not fault.startswith("late-"):
