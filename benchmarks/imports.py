@@ -7,17 +7,24 @@ from functools import partial
 from benchmarks.measure import Figure, alternate
 
 ROUNDS = 7
+URL = "http://127.0.0.1:8000"
+CLIENT = f"httpx.AsyncClient(base_url={URL!r}, verify=False)"
 
 
 def run() -> list[Figure]:
-    """``import hookgate`` alone, and what a program that connects imports."""
+    """``import hookgate`` alone, the class that connects, and one made: the client comes only with that."""
     figures = []
-    for name, statement in (
-        ("import_hookgate", "import hookgate"),
-        ("import_runtime", "from hookgate import Runtime"),
+    for name, statement, bare in (
+        ("import_hookgate", "import hookgate", "import httpx"),
+        ("import_runtime", "from hookgate import Runtime", "import httpx"),
+        (
+            "make_runtime",
+            f"from hookgate import Runtime; Runtime({URL!r}, 'hg_x')",
+            f"import httpx; {CLIENT}",
+        ),
     ):
         ours, baseline = alternate(
-            partial(milliseconds, statement), partial(milliseconds, "import httpx"), rounds=ROUNDS
+            partial(milliseconds, statement), partial(milliseconds, bare), rounds=ROUNDS
         )
         figures.append(Figure(name, ours, baseline, "ms", "ratio ≤ 1.3 (httpx)", met=ours <= 1.3 * baseline))
     return figures

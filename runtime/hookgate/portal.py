@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hookgate import canonical
+
+if TYPE_CHECKING:
+    # Importing the client takes longer than importing all of ours: it comes with the first Portal.
+    import httpx
 
 _MAX_DEPTH: Final = 64
 _MAX_NAME: Final = 100
@@ -66,6 +68,8 @@ class Portal:
         timeout: float = 5.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        import httpx
+
         self.url = _check_url(url)
         self.timeout = timeout
         self._headers = _headers(key, name)
@@ -77,6 +81,8 @@ class Portal:
         self._lanes = {lane: asyncio.Semaphore(limit) for lane, limit in _AT_ONCE.items()}
 
     def _open(self, limits: httpx.Limits) -> httpx.AsyncClient:
+        import httpx
+
         return httpx.AsyncClient(
             base_url=f"{self.url}/api/v1/",
             headers=self._headers,
@@ -108,6 +114,8 @@ class Portal:
 
         Raises Unreachable and Refused.
         """
+        import httpx
+
         client = self._long if lane == "waits" else self._short
         limit = self.timeout + hold
         if isinstance(body, bytes):
@@ -139,6 +147,8 @@ class Portal:
 
         Raises Unreachable, also from within the block when the stream breaks, and Refused.
         """
+        import httpx
+
         client = self._long
         # Compressed, a proxy would gather events before it passes them on.
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
@@ -218,6 +228,8 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def _check_url(url: str) -> str:
+    import httpx
+
     parsed = httpx.URL(url)
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError(f"url {url!r} is not the portal's origin, such as https://hookgate.example")

@@ -136,7 +136,7 @@ def test_importing_the_package_loads_no_client_no_models_and_no_expression_engin
         "import sys, hookgate, hookgate.manifest, hookgate.catalogue, hookgate.gate;"
         "print([m for m in ('httpx', 'pydantic', 'cel', 'django') if m in sys.modules]);"
         "from hookgate import *;"
-        "print([m for m in ('pydantic', 'cel', 'django') if m in sys.modules])"
+        "print([m for m in ('httpx', 'pydantic', 'cel', 'django') if m in sys.modules])"
     )
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="runtime"
