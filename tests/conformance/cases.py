@@ -30,8 +30,10 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
     # A cursor is signed: only what a list answered is one.
     query.pop("cursor", None)
     _put(case.body, "hook", _row("HOOK") if case.operation.path.endswith("/limits/acquire") else None)
-    if isinstance(case.body, dict) and case.body.get("parent") is not None:
-        _put(case.body, "parent", _row("CONFIRMATION"))
+    if case.operation.path == "/api/v1/confirmations" and isinstance(case.body, dict):
+        # What is named must be declared for the agent; the sample's gate declares no policy.
+        known = {"parent": _row("CONFIRMATION"), "channel": _row("CHANNEL"), "policy": None}
+        case.body |= {name: row for name, row in known.items() if case.body.get(name) is not None}
     for entry in _entries(case.body):
         _put(entry, "agent", _row("AGENT"))
     # A third of the requests keeps what was generated, and meets 404.
