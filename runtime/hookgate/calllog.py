@@ -133,8 +133,13 @@ class CallLog:
                 visit_at = loop.time() + self._pacing.adopt_every
             self._wake.clear()
             await asyncio.sleep(self._pacing.log_delay)
-            await self._adopt()
-            obstacle = await self._drain()
+            try:
+                await self._adopt()
+                obstacle = await self._drain()
+            except Exception:
+                # Whatever it was: entries that nobody sends any more would stop the agent for good.
+                log.exception("call log: sending failed")
+                obstacle = 0.0
             if obstacle is None:
                 pause = self._pacing.pause_first
             else:

@@ -36,7 +36,7 @@ def choose(given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
     temporary folder with the user's id in its name."""
     named = given or os.environ.get("HOOKGATE_SPOOL_DIR")
     if named:
-        return Path(named).expanduser().absolute(), True
+        return Path(os.path.expanduser(named)).absolute(), True
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     # Without a home `~` stays as it is, and a relative path would be another one after a chdir.
     if os.path.isabs(state):
