@@ -121,7 +121,15 @@ def claimed_tests() -> Iterator[str]:
             yield cells[1].strip("`")
 
 
-@pytest.mark.parametrize("test", list(claimed_tests()))
+def claimed_of_failures() -> Iterator[str]:
+    """The tests that the rows of the runtime page's table name; each row names some."""
+    for row in first_cells(DOCS / "runtime.md", "failures"):
+        named = re.findall(r"`(\w+\.py::\w+)`", row[-1])
+        assert named, row[0]
+        yield from (f"tests/runtime/{name}" for name in named)
+
+
+@pytest.mark.parametrize("test", sorted({*claimed_tests(), *claimed_of_failures()}))
 def test_each_claim_names_a_test_that_exists(test: str) -> None:
     path, _, name = test.partition("::")
     assert (ROOT / path).is_file()

@@ -206,6 +206,40 @@ def test_what_was_decided_while_the_stream_was_away_is_read_when_it_is_back() ->
     asyncio.run(run())
 
 
+def test_without_a_stream_few_poll_at_a_time_and_all_have_their_turn() -> None:
+    async def run() -> None:
+        pacing = replace(PACING, polls_at_once=3, poll_round=3.0)
+        async with streamed(kind="404", pacing=pacing) as (portal, _, session):
+            original, holding, most, holds, seen = portal._wait, 0, 0, set(), set()
+
+            async def count(match: Any, query: Any, *rest: Any) -> Any:
+                nonlocal holding, most
+                holding += 1
+                most = max(most, holding)
+                holds.add(query["wait"])
+                seen.add(match.group(1))
+                try:
+                    return await original(match, query, *rest)
+                finally:
+                    holding -= 1
+
+            portal._wait = count  # type: ignore[assignment, method-assign]
+            calls = [pay(session, Tool("paid"), tool_call_id=f"call_{n}") for n in range(7)]
+            requests = await portal.pending(len(calls))
+            await eventually(lambda: len(seen) == len(calls), 20)
+            for request in requests:
+                await portal.settle(request["id"], "approved")
+            async with asyncio.timeout(20):
+                outcomes = await asyncio.gather(*calls)
+            assert [outcome.result for outcome in outcomes] == ["paid"] * len(calls)
+            assert most == 3
+            # The first ones don't know yet how many will come; from then on holds are short, in whole seconds.
+            assert "1" in holds
+            assert holds <= {"20", "1", "2"}
+
+    asyncio.run(run())
+
+
 def test_a_lost_event_is_made_up_for() -> None:
     async def run() -> None:
         async with streamed(pacing=replace(ALONE, read_every=0.2)) as (portal, _, session):
