@@ -121,29 +121,23 @@ def _run(stage: Stage) -> list[Figure]:
         still = COUNT - sum(1 for connection in connections if _is_answered(connection))
     # What idle connections took before is used again: counted from nobody, nothing is left out.
     each, idle_each = (waiting.kibibytes - none.kibibytes) / COUNT, max(idle, 0) / COUNT
-    more = waiting.transactions - none.transactions
     return [
         Figure("waiting_requests", still, COUNT, "requests", "all still wait", still == COUNT),
         Figure("waiting_memory_each", each, idle_each, "KiB", "ours ≤ 60 KiB", each <= 60),
+        *_compare(waiting, none),
+    ]
+
+
+def _compare(waiting: State, none: State) -> list[Figure]:
+    """The server with everybody waiting beside the server with nobody."""
+    threads, connections, cpu = waiting.threads, waiting.connections, waiting.cpu_percent
+    more = waiting.transactions - none.transactions
+    return [
+        Figure("waiting_threads", threads, none.threads, "threads", "ours ≤ 40", threads <= 40),
         Figure(
-            "waiting_threads", waiting.threads, none.threads, "threads", "ours ≤ 40", waiting.threads <= 40
+            "waiting_connections", connections, none.connections, "connections", "ours ≤ 5", connections <= 5
         ),
-        Figure(
-            "waiting_connections",
-            waiting.connections,
-            none.connections,
-            "connections",
-            "ours ≤ 5",
-            waiting.connections <= 5,
-        ),
-        Figure(
-            "waiting_cpu",
-            waiting.cpu_percent,
-            none.cpu_percent,
-            "% CPU",
-            "ours < 3 %",
-            waiting.cpu_percent < 3,
-        ),
+        Figure("waiting_cpu", cpu, none.cpu_percent, "% CPU", "ours < 3 %", cpu < 3),
         Figure(
             "waiting_transactions",
             waiting.transactions,

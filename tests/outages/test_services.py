@@ -137,16 +137,7 @@ def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seco
     postgres.stop()
     stopped = time.monotonic()
     try:
-        refusals = scene.together(lambda: scene.get("/agents/procurement/registry"), 4)
-        for refusal in refusals:
-            assert (refusal.status_code, refusal.json()["code"]) == (503, "database_unavailable")
-            assert refusal.headers["Content-Type"] == "application/problem+json"
-            assert int(refusal.headers["Retry-After"]) > 0
-        page = httpx.get(
-            f"{scene.portal.url}/login/", cookies={"sessionid": "x" * 32}, timeout=20, trust_env=False
-        )
-        assert "Traceback" not in page.text
-        assert page.status_code in {200, 503}
+        _check_refusals(scene)
         at_once.set()
         outcome = given_up.result(60)
         assert outcome.blocked
@@ -169,22 +160,37 @@ def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seco
     wait_for([patient], 30)
     assert patient.result().result == "paid"
     assert len(scene.runs) == ran + 1
-    faults = {
-        "refused after its return": sum(status != 200 for status in answers),
-        "cards not once": int(scene.cards(slow) != 1),
-        "delivery not at its first try": int(scene.delivery(slow)["attempts"] != 1),
-    }
-    log = scene.portal.log.read_text(errors="replace")
-    # Once a minute, per process: two web processes, and a worker with its two children.
-    lines = log.count("database.failed")
-    assert 0 < lines <= 6 * (1 + seconds // 60) * (3 if SOAK else 1)
     counts.record(
         f"database away for {seconds} s",
         rounds=len(waits),
-        faults=faults,
+        faults={
+            "refused after its return": sum(status != 200 for status in answers),
+            "cards not once": int(scene.cards(slow) != 1),
+            "delivery not at its first try": int(scene.delivery(slow)["attempts"] != 1),
+        },
         database="postgresql",
-        log_lines=lines,
+        log_lines=_count_log_lines(scene, seconds),
     )
+
+
+def _check_refusals(scene: Scene) -> None:
+    """Without its database the portal says so, in the form that its client reads."""
+    for refusal in scene.together(lambda: scene.get("/agents/procurement/registry"), 4):
+        assert (refusal.status_code, refusal.json()["code"]) == (503, "database_unavailable")
+        assert refusal.headers["Content-Type"] == "application/problem+json"
+        assert int(refusal.headers["Retry-After"]) > 0
+    page = httpx.get(
+        f"{scene.portal.url}/login/", cookies={"sessionid": "x" * 32}, timeout=20, trust_env=False
+    )
+    assert "Traceback" not in page.text
+    assert page.status_code in {200, 503}
+
+
+def _count_log_lines(scene: Scene, seconds: int) -> int:
+    lines = scene.portal.log.read_text(errors="replace").count("database.failed")
+    # Once a minute, per process: two web processes, and a worker with its two children.
+    assert 0 < lines <= 6 * (1 + seconds // 60) * (3 if SOAK else 1)
+    return lines
 
 
 def _ask(scene: Scene, times: int) -> tuple[float, list[str]]:
