@@ -136,9 +136,10 @@ class Waits:
 
     async def _poll(self, request_id: str, wait: _Wait) -> dict[str, Any]:
         pacing, hold = self._pacing, self._pacing.poll_hold
-        if not wait.feed.healthy and self._count > pacing.polls_at_once:
-            # Whole seconds: the portal takes no others.
-            hold = min(hold, max(1.0, pacing.poll_round * pacing.polls_at_once // self._count))
+        if not wait.feed.healthy:
+            # Others may come before it ends, and have no turn until then. In whole seconds: the portal takes no others.
+            share = pacing.polls_at_once / max(self._count, pacing.polls_at_once)
+            hold = min(hold, max(1.0, pacing.poll_round * share // 1))
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         resource = await self._get(request_id, hold=hold)

@@ -169,7 +169,7 @@ def test_the_limits_that_the_operations_page_names() -> None:
     from hooks_app.api.reading import THREADS
     from hooks_app.api.waiting import STREAMS_PER_CALLER
 
-    assert THREADS == 8
-    assert "eight threads per web process" in page
+    assert THREADS == 4
+    assert "four threads per web process" in page
     assert f"{STREAMS_PER_CALLER} event streams per process" in page
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == 8 * 1024 * 1024

@@ -233,9 +233,8 @@ def test_without_a_stream_few_poll_at_a_time_and_all_have_their_turn() -> None:
                 outcomes = await asyncio.gather(*calls)
             assert [outcome.result for outcome in outcomes] == ["paid"] * len(calls)
             assert most == 3
-            # The first ones don't know yet how many will come; from then on holds are short, in whole seconds.
-            assert "1" in holds
-            assert holds <= {"20", "1", "2"}
+            # The first ones don't know yet how many will come.
+            assert {"3", "1"} <= holds <= {"3", "2", "1"}
 
     asyncio.run(run())
 
