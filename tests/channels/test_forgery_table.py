@@ -117,7 +117,11 @@ def test_what_cannot_be_decoded_is_told_nothing_of_why(scene: Scene) -> None:
     assert without == {scene.post(Sent(scene.tap().body)).body}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, seal("no JSON"), b'{"encrypt": "AAAA"}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[" * 100_000, seal("no JSON"), b'{"encrypt": "AAAA"}'],
+    ids=["empty", "cut off", "nested", "sealed", "short"],
+)
 def test_nothing_is_read_before_the_signature_holds(
     scene: Scene, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
