@@ -267,8 +267,11 @@ def _apply(bound: Bound, context: HookContext, result: HookResult, merged: Merge
     if bound.observe:
         if denied:
             return "would_deny"
-        rewrites = result.modified_args is not None or result.modified_result is not None
-        return "would_change" if rewrites else "would_allow"
+        rewrite = {
+            HookEvent.PRE_TOOL_USE: result.modified_args,
+            HookEvent.POST_TOOL_USE: result.modified_result,
+        }
+        return "would_allow" if rewrite.get(context.event) is None else "would_change"
     _merge_texts(result, merged)
     if denied:
         merged.allow = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from hookgate import threads
 from hookgate.context import HookContext
@@ -12,20 +12,24 @@ from hookgate.hook import Hook
 from hookgate.manifest import Handler, HookSpec
 from hookgate.result import HookResult
 
+# Apart from the tools' threads: a handler that hangs must not use those up.
+_THREADS: Final = threads.AbandonableThreads(32, "hookgate-handler")
+
 
 class HandlerUnusable(Exception):
     """A handler that this runtime may not or can't run; the registry can't be used."""
 
 
 class PythonHandler(Hook):
-    """Calls a function with the context. A sync one runs in a thread, so that it can be timed out."""
+    """Calls a function with the context. A sync one runs in a thread, so that it can be timed out: the
+    chain goes on without the thread, which ends when the function does."""
 
     def __init__(self, spec: HookSpec, function: Callable[[HookContext], Any]) -> None:
         self.name = spec.name
         self._function = function
 
     async def execute(self, ctx: HookContext) -> HookResult:
-        return await threads.call(self._function, ctx)  # type: ignore[no-any-return]
+        return await threads.call(self._function, ctx, executor=_THREADS)  # type: ignore[no-any-return]
 
 
 def load(spec: HookSpec, handler: Handler, prefixes: Sequence[str]) -> PythonHandler:

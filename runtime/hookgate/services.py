@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,9 @@ from hookgate.spool import SpoolFailed
 if TYPE_CHECKING:
     from hookgate.manifest import Manifest
     from hookgate.session import Session
+
+
+log = logging.getLogger("hookgate")
 
 
 class SessionServices:
@@ -83,13 +88,29 @@ class SessionServices:
             reply = await portal.call("POST", "limits/acquire", body=body)
         return _read_verdict(reply.body)
 
-    async def send_notice(self, *, channel: str, text: str) -> None:
+    async def send_notice(self, *, channel: str, text: str, patience: float | None) -> bool:
         body = {"text": text, "agent": self._slug}
-        await self._session.runtime.portal.call("POST", f"channels/{channel}/messages", body=body)
+        runtime = self._session.runtime
+        sending = runtime.portal.call("POST", f"channels/{channel}/messages", body=body)
+        if patience is None:
+            await sending
+            return True
+        task = runtime.background(sending)
+        await asyncio.wait({task}, timeout=patience)
+        if task.done():
+            task.result()
+            return True
+        task.add_done_callback(_log_failure)
+        return False
 
     @property
     def _slug(self) -> str:
         return self._manifest.agent.slug if self._manifest else self._session.agent
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("a notice was not sent: %s", error)
 
 
 def _read_verdict(body: Any) -> LimitVerdict:

@@ -5,9 +5,57 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import itertools
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import Any
+
+
+class AbandonableThreads(Executor):
+    """At most ``size`` threads, which nobody waits for at the process's end.
+
+    Python can't end a thread. One that never comes back keeps its place here for good, but keeps neither
+    the process from ending nor name look-ups from their threads, as it would in the loop's own executor.
+    With all places taken, work waits in line until whoever wants it gives up, and then never runs.
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._left = size
+        self._name = name
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """``fn(*args, **kwargs)`` in one of the threads. Raises RuntimeError when none can be started."""
+        future: Future[Any] = Future()
+        if not self._idle.acquire(blocking=False):
+            self._start_one()
+        self._work.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def _start_one(self) -> None:
+        with self._lock:
+            if self._left == 0:
+                return
+            name = f"{self._name}-{next(self._numbers)}"
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+            self._left -= 1
+
+    def _run(self) -> None:
+        while True:
+            future, work = self._work.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:  # noqa: BLE001  (whoever waits for it gets it)
+                    future.set_exception(error)
+            # An idle thread must not keep the last context alive.
+            del future, work
+            self._idle.release()
 
 
 async def call(function: Callable[..., Any], *args: Any, executor: Executor | None = None) -> Any:

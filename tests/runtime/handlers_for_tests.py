@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -38,3 +39,22 @@ def broken(ctx: HookContext) -> HookResult:
 
 
 NOT_CALLABLE = 3
+
+
+def stuck(ctx: HookContext) -> HookResult:
+    threading.Event().wait()
+    return HookResult()
+
+
+class Group:
+    @staticmethod
+    async def allow(ctx: HookContext) -> HookResult:
+        return HookResult()
+
+
+class Callable:
+    async def __call__(self, ctx: HookContext) -> HookResult:
+        return HookResult(allow=False, error="an object says no")
+
+
+an_object = Callable()

@@ -95,8 +95,9 @@ def expect(event: HookEvent, parts: list[Part]) -> dict[str, Any]:
             continue
         no = part.act == "deny" and event in BLOCKING_POINTS
         if part.observe:
-            seen = {"rewrite": "would_change", "raise": "would_fail", "wrong": "would_fail"}.get(part.act)
-            trace.append((part.name, "would_deny" if no else seen or "would_allow"))
+            changes = part.act == "rewrite" and event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
+            word = "fail" if part.act in FAILURES else "deny" if no else "change" if changes else "allow"
+            trace.append((part.name, f"would_{word}"))
             continue
         if part.act in FAILURES:
             trace.append((part.name, "failed_denied" if closed else "failed_allowed"))

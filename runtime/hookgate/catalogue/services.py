@@ -45,8 +45,9 @@ class HookServices(Protocol):
     async def acquire_limit(self, *, hook_id: str, connector: str, call_id: str) -> LimitVerdict:
         """Count one call against the declaration's limit."""
 
-    async def send_notice(self, *, channel: str, text: str) -> None:
-        """Queue a plain notice to a channel."""
+    async def send_notice(self, *, channel: str, text: str, patience: float | None) -> bool:
+        """Queue a plain notice to a channel; False when the portal hasn't taken it within ``patience``
+        seconds (None waits for its answer), and it goes on beside the call."""
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
