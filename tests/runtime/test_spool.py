@@ -202,6 +202,31 @@ def test_a_live_runtimes_file_is_its_own_until_it_is_gone(spool: Path) -> None:
     asyncio.run(run())
 
 
+def test_of_many_that_come_at_once_one_takes_up_each_file(spool: Path) -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest(unlisted_tools="allow"))
+            left = [f"tool-{number}" for number in range(12)]
+            for part in (left[:4], left[4:8], left[8:]):
+                await leave_behind(portal, *part)
+            asked = len(portal.seen("calls"))
+
+            async def work() -> None:
+                async with (
+                    Runtime(portal.url, KEY, pacing=FAST) as runtime,
+                    runtime.session("procurement"),
+                    runtime.session("procurement"),
+                ):
+                    await eventually(lambda: len(portal.calls) == 12)
+
+            await asyncio.gather(*(work() for _ in range(4)))
+            sent = [entry for body in portal.seen("calls")[asked:] if body for entry in body["calls"]]
+            assert sorted(entry["tool_name"] for entry in sent) == sorted(left)
+
+    asyncio.run(run())
+    assert files(spool) == []
+
+
 def test_one_that_is_never_idle_takes_up_what_others_leave(spool: Path) -> None:
     async def run() -> None:
         async with FakePortal() as portal:
