@@ -50,7 +50,7 @@ def test_an_observed_text_does_not_reach_the_first_prompt() -> None:
 @pytest.mark.parametrize(("on_error", "blocked"), [("allow", False), ("deny", True)])
 def test_a_slow_portal_holds_up_only_a_call_that_depends_on_its_notice(on_error: str, blocked: bool) -> None:
     async def run() -> None:
-        document = manifest(hook("notify", on_error=on_error, params=NOTICE, timeout_seconds=1))
+        document = manifest(hook("notify", on_error=on_error, params=NOTICE, timeout_seconds=2))
         async with (
             serve(document, timeout=30.0) as (portal, runtime),
             runtime.session("procurement") as session,
