@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,6 +47,9 @@ def choose(given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
         else:
             if os.access(root, os.W_OK | os.X_OK):
                 return root, True
+    # Imports a good deal, and is hardly ever asked.
+    import tempfile
+
     return Path(tempfile.gettempdir()) / f"hookgate-{os.geteuid()}", False
 
 
