@@ -180,6 +180,25 @@ def test_a_new_key_sends_what_the_old_one_left_and_never_another_organizations(s
     assert files(spool) == []
 
 
+def test_what_a_key_without_a_registry_left_waits_for_that_key(spool: Path) -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.keys = {KEY, "hg_other"}
+            # Nobody knows the agent yet: its calls are blocked, and its organization is not known.
+            await leave_behind(portal, "oa__read")
+            portal.publish(manifest())
+            async with Runtime(portal.url, "hg_other", pacing=FAST) as other, other.session("procurement"):
+                await asyncio.sleep(0.3)
+            assert (portal.calls, len(files(spool))) == ({}, 1)
+            async with Runtime(portal.url, KEY, pacing=FAST) as same, same.session("procurement"):
+                await eventually(lambda: len(portal.calls) == 1)
+            (entry,) = portal.calls.values()
+            assert (entry["status"], entry["blocked_by"]) == ("blocked", "registry")
+
+    asyncio.run(run())
+    assert files(spool) == []
+
+
 def test_a_live_runtimes_file_is_its_own_until_it_is_gone(spool: Path) -> None:
     async def run() -> None:
         async with FakePortal() as portal:
