@@ -19,13 +19,15 @@ AGENT = "payer"
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the portal is, its process, its environment, a runtime key of its organization, and Bob's token."""
+    """Where the portal is, its process, its environment, a runtime key of its organization, Bob's token, and a folder
+    for runtimes' call logs."""
 
     url: str
     key: str
     token: str
     pid: int
     environment: dict[str, str]
+    spool: Path
 
     def inside(self, module: str, *arguments: str) -> Any:
         """What ``python -m MODULE`` prints as JSON, in the portal's environment."""
@@ -63,4 +65,6 @@ def portal(*, embedded: bool = False) -> Iterator[Stage]:
         key = running.manage("issue_key", "--org", "bench").strip()
         token = running.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
         running.start()
-        yield Stage(running.url, key, token, running.processes[0].pid, running.environment)
+        yield Stage(
+            running.url, key, token, running.processes[0].pid, running.environment, running.folder / "spool"
+        )

@@ -34,7 +34,7 @@ def run(stage: Stage, suffix: str = "") -> list[Figure]:
 async def _run(stage: Stage, suffix: str) -> list[Figure]:
     ours, polled, bare = [], [], []
     async with (
-        Runtime(stage.url, stage.key, name="bench-1") as runtime,
+        Runtime(stage.url, stage.key, name="bench-1", spool=stage.spool) as runtime,
         _client(stage, stage.key) as machine,
         _client(stage, stage.token) as bob,
     ):

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -45,10 +46,20 @@ class Spool:
     """All files of one runtime."""
 
     def __init__(self, root: str | os.PathLike[str] | None, portal: str) -> None:
-        self.root, self._named = spoolfolder.choose(root)
         self.unreadable = 0
+        self._given = root
         self._portal = portal
         self._shelves: dict[Owner, Shelf] = {}
+
+    @cached_property
+    def _chosen(self) -> tuple[Path, bool]:
+        # Not before it is needed: a runtime that is only made makes no folder.
+        return spoolfolder.choose(self._given)
+
+    @property
+    def root(self) -> Path:
+        """The folder of all files."""
+        return self._chosen[0]
 
     def shelf(self, owner: Owner) -> Shelf:
         """The files of one agent."""
@@ -65,7 +76,7 @@ class Spool:
         """A new file. Raises SpoolFailed."""
         folder = self.folder(owner)
         for attempt in (1, 2):
-            spoolfolder.prepare(self.root, folder, named=self._named)
+            spoolfolder.prepare(self.root, folder, named=self._chosen[1])
             try:
                 return Segment.create(folder, self._portal, owner)
             except OSError as error:
@@ -80,7 +91,7 @@ class Spool:
         try:
             # Nobody may lead us to files elsewhere.
             if folder.is_dir():
-                spoolfolder.prepare(self.root, folder, named=self._named)
+                spoolfolder.prepare(self.root, folder, named=self._chosen[1])
             names = sorted(os.listdir(folder))
         except FileNotFoundError:
             return []
