@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from hookgate import patterns
+
 MAX_INPUT: Final = 256 * 1024
 MAX_EXPRESSION: Final = 4096
 MAX_PATTERN: Final = 1024
-MAX_SUBJECT: Final = 512
 _MAX_DEPTH: Final = 64
 
 VARIABLES: Final = frozenset(
@@ -87,8 +88,15 @@ def compile_matcher(matcher: str | None) -> Predicate | None:
         search = re.compile(matcher).search
     except (re.error, RecursionError, OverflowError) as error:
         raise MatchError(f"the matcher {matcher!r} is not a regular expression ({error})") from None
-    # A subject may be invented by a model; a bounded one keeps a slow pattern bounded too.
-    return lambda subject: search(subject[:MAX_SUBJECT]) is not None
+    try:
+        patterns.check(matcher)
+    except patterns.TooSlow as error:
+        raise MatchError(
+            f"the matcher {matcher!r} could take too long: {error}; simplify it, or use a condition such as "
+            "tool.name.matches('…'), which can't"
+        ) from None
+    # A subject may be invented by a model, and a reason be long.
+    return lambda subject: search(subject[: patterns.MAX_SUBJECT]) is not None
 
 
 class Condition:
