@@ -96,8 +96,7 @@ def _judge(row: ConfirmationRequest, args_digest: str, attempt: UUID) -> None:
         raise Problem(409, "already_consumed", "The approval has been used; ask again for another run.")
     if not crypto.same(args_digest, row.args_digest):
         raise Problem(409, "args_mismatch", "The arguments are not the ones that were approved.")
-    agent = Agent.objects.select_related("organization").get(pk=row.agent_id)
-    refusal = switches.refusal(agent, writes=_writes(row, agent))
+    refusal = switches.refusal(row.agent, writes=_writes(row, row.agent))
     if refusal:
         raise refusal
     if row.consumed_at is None and (row.start_by is None or row.start_by <= clock.now()):

@@ -19,6 +19,8 @@ def load(request_id: UUID) -> ConfirmationRequest:
     )
     if row is None:
         raise not_found()
+    # It is the same one, and was read with the row.
+    row.agent.organization = row.organization
     return row
 
 

@@ -119,13 +119,13 @@ def responded(world: Any) -> Any:
     return lambda: bob.post(f"{path}/respond", APPROVE)
 
 
-@takes(8)
+@takes(7)
 def consumed_once(world: Any) -> Any:
     path, using = approved(world)
     return lambda: world.runtime.post(f"{path}/consume", using)
 
 
-@takes(6)
+@takes(5)
 def consumed_again(world: Any) -> Any:
     path, using = approved(world)
     world.runtime.post(f"{path}/consume", using)
