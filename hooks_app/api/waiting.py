@@ -21,6 +21,7 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.http import HttpResponse
 
 from hooks_app import metrics as measures
@@ -51,8 +52,6 @@ SEND_TIMEOUT = 30.0
 SLACK = 0.005
 # What a browser waits before it connects again, in milliseconds.
 RETRY = 2000
-
-STREAMS_PER_CALLER = 100
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +109,7 @@ class Application:
         self._inboxes = Feed(
             "inbox", Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes
         )
-        self._places = Places(STREAMS_PER_CALLER)
+        self._places = Places(settings.STREAMS_PER_CALLER)
 
     def takes(self, scope: Scope) -> bool:
         """Whether the request is one that lasts."""

@@ -1,8 +1,7 @@
 """Waiting for the ends of requests, many at once, with few connections.
 
-Where the agent's event stream is healthy, who waits sleeps until its event, and reads the request then. Only the
-first few are held by a long poll each, as well: its answer carries the decision, which saves one round trip.
-Without a stream everybody polls, a bounded number at a time and in turns.
+Where the agent's event stream is healthy, who waits sleeps until its event, and reads the request then: measured, as
+fast as a long poll's answer. Without a stream everybody polls, a bounded number at a time and in turns.
 """
 
 from __future__ import annotations
@@ -136,10 +135,9 @@ class Waits:
 
     async def _poll(self, request_id: str, wait: _Wait) -> dict[str, Any]:
         pacing, hold = self._pacing, self._pacing.poll_hold
-        if not wait.feed.healthy:
-            # Others may come before it ends, and have no turn until then. In whole seconds: the portal takes no others.
-            share = pacing.polls_at_once / max(self._count, pacing.polls_at_once)
-            hold = min(hold, max(1.0, pacing.poll_round * share // 1))
+        if self._count > pacing.polls_at_once:
+            # Whole seconds: the portal takes no others.
+            hold = min(hold, max(1.0, hold * pacing.polls_at_once // self._count))
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         resource = await self._get(request_id, hold=hold)
@@ -152,9 +150,8 @@ class Waits:
         if wait.turn:
             wait.turn = False
             return True
-        limit = self._pacing.polls_beside_stream if wait.feed.healthy else self._pacing.polls_at_once
         # Nobody goes before those who queue.
-        if self._polling >= limit or (self._queue and not wait.feed.healthy):
+        if wait.feed.healthy or self._queue or self._polling >= self._pacing.polls_at_once:
             return False
         self._polling += 1
         return True

@@ -17,7 +17,7 @@ from tests.runtime.harness import FAST, USER, Tool, eventually, serve
 
 # Nothing but an event can be the cause of what happens within a test.
 PACING = replace(FAST, stream_delay=0.0, stream_last=0.2, stream_refused=0.2, poll_hold=20.0, grace=20.0)
-ALONE = replace(PACING, polls_beside_stream=0, read_every=600.0)
+ALONE = replace(PACING, read_every=600.0)
 
 
 @contextlib.asynccontextmanager

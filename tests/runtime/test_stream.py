@@ -208,7 +208,7 @@ def test_what_was_decided_while_the_stream_was_away_is_read_when_it_is_back() ->
 
 def test_without_a_stream_few_poll_at_a_time_and_all_have_their_turn() -> None:
     async def run() -> None:
-        pacing = replace(PACING, polls_at_once=3, poll_round=3.0)
+        pacing = replace(PACING, polls_at_once=3, poll_hold=3.0)
         async with streamed(kind="404", pacing=pacing) as (portal, _, session):
             original, holding, most, holds, seen = portal._wait, 0, 0, set(), set()
 

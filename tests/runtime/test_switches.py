@@ -30,7 +30,7 @@ class Slow(PreToolUseHook):
 
 
 @pytest.mark.parametrize("switch", ["halted", "read_only"])
-@pytest.mark.parametrize("kind", ["ok", "404"])
+@pytest.mark.parametrize("kind", ["ok", "403"])
 def test_a_switch_holds_for_a_call_whose_hooks_still_run(switch: str, kind: str) -> None:
     async def run() -> None:
         document = manifest(freshness={"revalidate_after_seconds": 1, "max_stale_seconds": 300})
@@ -79,7 +79,7 @@ def test_a_session_that_is_stopped_runs_nothing_that_has_begun(gated: bool) -> N
 def test_a_registry_is_kept_fresh_without_a_call_and_only_while_a_session_is_open() -> None:
     async def run() -> None:
         document = manifest(freshness={"revalidate_after_seconds": 1, "max_stale_seconds": 300})
-        async with streamed(document, "404") as (portal, runtime, session):
+        async with streamed(document, "403") as (portal, runtime, session):
             await eventually(lambda: portal.etag_hits >= 2, 15)
             halted = switched(document, halted=True)
             portal.publish(halted)
