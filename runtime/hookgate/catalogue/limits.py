@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hookgate.context import HookContext, read_result
 from hookgate.events import HookEvent
+from hookgate.graphemes import find_boundary
 from hookgate.hook import Hook
+from hookgate.observations import as_text
 from hookgate.result import HookResult
 
 if TYPE_CHECKING:
@@ -60,10 +62,11 @@ class ResultTruncate(Hook):
 
 
 def shorten(result: Any, max_chars: int) -> Any:
-    """``result`` itself when its text has at most ``max_chars`` characters, else a shorter one.
+    """``result`` itself when the model reads at most ``max_chars`` characters of it, else a shorter one.
 
     Text that isn't JSON is cut and marked; JSON stays valid JSON (``{"truncated": …}`` around what fits
-    of it, as text), as a text where it was a text, as a value where it was a value.
+    of it, as text), as a text where it was a text, as a value where it was a value. What is neither counts
+    by the text that the model would read. Nothing is cut within a character that people see as one.
     """
     if isinstance(result, str):
         if len(result) <= max_chars:
@@ -71,15 +74,13 @@ def shorten(result: Any, max_chars: int) -> Any:
         if _is_json(result):
             return json.dumps(_wrap(result, max_chars), ensure_ascii=False)
         return _cut_text(result, max_chars)
-    if isinstance(result, dict | list):
-        text = json.dumps(result, ensure_ascii=False, default=str)
-        return result if len(text) <= max_chars else _wrap(text, max_chars)
-    return result
+    text = as_text(result)
+    return result if len(text) <= max_chars else _wrap(text, max_chars)
 
 
 def _cut_text(text: str, max_chars: int) -> str:
     mark = f"\n[truncated: {{}} of {len(text)} characters left out]"
-    keep = max(0, max_chars - len(mark) - len(str(len(text))))
+    keep = find_boundary(text, max(0, max_chars - len(mark) - len(str(len(text)))))
     return text[:keep] + mark.format(len(text) - keep)
 
 
@@ -90,7 +91,7 @@ def _wrap(text: str, max_chars: int) -> dict[str, Any]:
         middle = (low + high + 1) // 2
         fits = len(json.dumps(_describe(text, middle), ensure_ascii=False)) <= max_chars
         low, high = (middle, high) if fits else (low, middle - 1)
-    return _describe(text, low)
+    return _describe(text, find_boundary(text, low))
 
 
 def _describe(text: str, keep: int) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _describe(text: str, keep: int) -> dict[str, Any]:
 
 
 def _is_json(text: str) -> bool:
-    if text.lstrip()[:1] not in ("{", "["):
+    if text.lstrip()[:1] not in ("{", "[", '"'):
         return False
     try:
         json.loads(text)
