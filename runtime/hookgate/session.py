@@ -72,8 +72,7 @@ class Session:
         self.leaving = False
         self.manifest: Manifest | None = None
         self._on_event = on_event
-        self._source = runtime.source(agent, surface)
-        self._feed = runtime.feed(agent)
+        self._source, self._feed = runtime.source(agent, surface), runtime.feed(agent)
         self._stops = 0
         self._stopped: str | None = None
         self._subject: Subject | None = None

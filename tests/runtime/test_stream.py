@@ -161,6 +161,7 @@ def test_an_event_alone_runs_nothing() -> None:
             tell(portal, request["id"], "rejected")
             outcome = await call
             assert (outcome.blocked_by, tool.runs) == ("approval_gate", [])
+            assert (outcome.reason or "").startswith("rejected")
 
     asyncio.run(run())
 
