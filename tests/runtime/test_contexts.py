@@ -66,7 +66,7 @@ async def play() -> list[HookContext]:
             async def compact(messages: list[Any]) -> list[Any]:
                 return messages[-1:]
 
-            tools = {
+            tools: dict[str, Any] = {
                 "oa__read": delegate,
                 "oa__write": Tool(error=ValueError("broken")),
                 "oa__purchase_pay": Tool(),
@@ -111,7 +111,7 @@ def test_what_a_point_says_about_its_moment() -> None:
     assert (said["SubagentStart"], said["SubagentStop"]) == (["researcher"], ["answered"])
     assert said["PreCompact"] == said["PostCompact"] == ["auto"]
     assert said["SessionEnd"] == ["exit"]
-    answers = {ctx.event: ctx.metadata.get("answer") for ctx in contexts}
+    answers = {str(ctx.event): ctx.metadata.get("answer") for ctx in contexts}
     assert (answers["Stop"], answers["SubagentStop"]) == ("done", "found")
     (pay,) = [ctx for ctx in contexts if ctx.event == "PermissionRequest"]
     assert {name: pay.metadata[name] for name in METADATA} == {
