@@ -24,24 +24,31 @@ def generated(page: str, name: str) -> str:
     return found[1]
 
 
+def pages() -> dict[str, CatalogueEntry]:
+    """The hooks that have a page; other spellings of one class are told with it."""
+    return {entry.name: entry for entry in CATALOGUE.values() if entry.spelling_of is None}
+
+
 def catalogue() -> str:
-    """One section per hook of the catalogue; other spellings of one class are told with it."""
-    return "\n".join(_section(entry) for entry in CATALOGUE.values() if entry.spelling_of is None)
-
-
-def _section(entry: CatalogueEntry) -> str:
-    spellings = [other.name for other in CATALOGUE.values() if other.spelling_of == entry.name]
-    facts = [
-        entry.summary,
-        f"Points: {_points(entry)}. Priority {entry.priority}. `on_error: {entry.on_error}`.",
+    """One row per hook of the catalogue."""
+    rows = [
+        f"| [`{name}`](hooks/{name}.md) | {entry.summary} | {_points(entry)} | {entry.priority} | `{entry.on_error}` |"
+        for name, entry in pages().items()
     ]
+    return "\n".join(["| hook | | points | priority | `on_error` |", "|---|---|---|---|---|", *rows, ""])
+
+
+def facts(entry: CatalogueEntry) -> str:
+    """What the page of one hook says about its declaration."""
+    spellings = [other.name for other in CATALOGUE.values() if other.spelling_of == entry.name]
+    words = [f"Points: {_points(entry)}. Priority {entry.priority}. `on_error: {entry.on_error}`."]
     if spellings:
-        facts.append(f"Also spelled {', '.join(f'`{name}`' for name in spellings)}.")
+        words.append(f"Also spelled {', '.join(f'`{name}`' for name in spellings)}.")
     if entry.attached:
-        facts.append("Attached to every agent.")
+        words.append("Attached to every agent.")
     rows = list(_rows(entry.params_model()))
     table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else ["No parameters."]
-    return "\n".join([f"### `{entry.name}`", "", " ".join(facts), "", *table, ""])
+    return "\n".join([" ".join(words), "", *table, ""])
 
 
 def _points(entry: CatalogueEntry) -> str:
@@ -113,4 +120,6 @@ def write(path: Path, name: str, content: str) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     write(DOCS / "hooks.md", "catalogue", catalogue())
+    for hook, described in pages().items():
+        write(DOCS / "hooks" / f"{hook}.md", "facts", facts(described))
     write(DOCS / "operations.md", "metrics", metrics_table())

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.docs.tables import DOCS, ROOT, catalogue, generated, metrics_table, variables
+from tests.docs.tables import DOCS, ROOT, catalogue, facts, generated, metrics_table, pages, variables
 
 PAGES = sorted(
     ROOT / name
@@ -65,6 +65,14 @@ def test_the_pages_are_found() -> None:
 def test_the_hooks_page_has_the_catalogue() -> None:
     page = (DOCS / "hooks.md").read_text(encoding="utf-8")
     assert generated(page, "catalogue") == catalogue(), "run python -m tests.docs.tables"
+
+
+def test_every_hook_has_its_page() -> None:
+    assert {path.stem for path in (DOCS / "hooks").iterdir()} == set(pages())
+    for name, entry in pages().items():
+        page = (DOCS / "hooks" / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n"), name
+        assert generated(page, "facts") == facts(entry), "run python -m tests.docs.tables"
 
 
 def first_cells(page: Path, name: str) -> list[list[str]]:
