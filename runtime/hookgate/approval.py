@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hookgate import canonical
 from hookgate.pacing import Pacing
-from hookgate.portal import Portal, Refused, Reply, Unreachable
+from hookgate.portal import Lane, Portal, Refused, Reply, Unreachable
 from hookgate.waits import Feed, Waits, read_resource
 
 log = logging.getLogger("hookgate")
@@ -131,7 +131,7 @@ class Approval:
             while True:
                 try:
                     await self._portal.call(
-                        "POST", f"confirmations/{self.id}/outcome", body=body, lane="gate"
+                        "POST", f"confirmations/{self.id}/outcome", body=body, lane="uses"
                     )
                     return
                 except Refused as error:
@@ -172,19 +172,21 @@ class Approval:
             self._waiting.cancel()
 
     async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        resource = read_resource(await self._persist("POST", "confirmations", body))
+        resource = read_resource(await self._persist("POST", "confirmations", body, lane="asks"))
         self.id = resource["id"]
         return resource
 
-    async def _persist(self, method: str, path: str, body: Mapping[str, Any]) -> Reply:
+    async def _persist(
+        self, method: str, path: str, body: Mapping[str, Any], *, lane: Lane = "uses"
+    ) -> Reply:
         """An idempotent request, repeated a few times while the portal is out of reach."""
         for delay in self._pacing.retry_delays:
             try:
-                return await self._portal.call(method, path, body=body, lane="gate")
+                return await self._portal.call(method, path, body=body, lane=lane)
             except Unreachable as error:
                 log.info("%s %s: %s; trying again", method, path, error)
                 await asyncio.sleep(max(delay, min(error.retry_after or 0.0, self._pacing.pause_last)))
-        return await self._portal.call(method, path, body=body, lane="gate")
+        return await self._portal.call(method, path, body=body, lane=lane)
 
     async def _await_end(self, resource: Mapping[str, Any], epoch: int) -> dict[str, Any] | None:
         """The resource once it is no longer pending; None when its time is long over."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 64
 _MAX_NAME: Final = 100
 # How many requests of one kind are under way at once; the others queue here, without a connection.
-_AT_ONCE: Final = {"gate": 48, "plain": 32}
+_AT_ONCE: Final = {"asks": 32, "uses": 32, "plain": 32}
 
-Lane = Literal["plain", "gate", "waits"]
+Lane = Literal["plain", "asks", "uses", "waits"]
 _FREE: Final = contextlib.nullcontext()
 
 
@@ -55,8 +55,8 @@ class Reply:
 class Portal:
     """A connection pool for short calls and one for what lasts, so that waits never starve the rest.
 
-    Of the short ones, what a gated call needs has a lane of its own: a flood of approvals and the traffic of
-    other calls don't hold each other up. `hookgate.waits` bounds how many requests last.
+    The short ones go in lanes that don't hold each other up: asking people, using what they said, and
+    everything else. `hookgate.waits` bounds how many requests last.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ class Session:
             await self.take_registry()
         except Blocked as error:
             log.warning("session of %s begins without a registry: %s", self.agent, error.reason)
-        except asyncio.CancelledError:
+        except BaseException:
             self.leave()
             self.runtime.sessions.discard(self)
             raise

@@ -116,8 +116,12 @@ class RegistrySource:
             pause = _LOOK_EVERY if self.stopped is not None else self._ask_at - self._clock()
             if pause > 0:
                 await asyncio.sleep(min(pause, _LOOK_EVERY))
-            else:
+                continue
+            try:
                 await self.refresh(force=True)
+            except Exception:
+                log.exception("registry of %s", self._agent)
+                await asyncio.sleep(_MAX_PAUSE)
 
     def _take_off(self) -> asyncio.Task[None]:
         if self._flight is None or self._flight.done():

@@ -110,3 +110,42 @@ def test_every_fault_at_the_call_log_costs_no_call_and_no_entry(fault: str) -> N
                 await eventually(lambda: not portal.faults["calls"] and len(portal.calls) == 1)
 
     asyncio.run(run())
+
+
+def test_a_flood_of_requests_for_approval_holds_up_neither_a_use_nor_another_call() -> None:
+    async def run() -> None:
+        async with (
+            serve(manifest(), timeout=20.0) as (portal, runtime),
+            runtime.session("procurement", user=USER) as session,
+        ):
+            original, answer = portal._create, asyncio.Event()
+
+            async def late(match: Any, query: Any, body: Any, headers: Any) -> Any:
+                if body["tool_call_id"] != "first":
+                    await answer.wait()
+                return await original(match, query, body, headers)
+
+            portal._create = late  # type: ignore[method-assign]
+            tool = Tool("paid")
+
+            def pay(name: str) -> asyncio.Task[Any]:
+                return asyncio.create_task(
+                    session.call_tool("oa__purchase_pay", ARGS, execute=tool, tool_call_id=name)
+                )
+
+            first = pay("first")
+            (request,) = await portal.pending()
+            flood = [pay(f"call_{n}") for n in range(100)]
+            await eventually(lambda: len(portal.seen("create")) >= 33)
+            await portal.settle(request["id"], "approved")
+            async with asyncio.timeout(10):
+                assert (await first).result == "paid"
+                runtime.source("procurement", "chat").invalidate()
+                await eventually(lambda: len(portal.seen("registry")) == 2)
+            assert len(portal.seen("create")) == 33
+            approve_soon(portal)
+            answer.set()
+            async with asyncio.timeout(20):
+                assert {outcome.result for outcome in await asyncio.gather(*flood)} == {"paid"}
+
+    asyncio.run(run())

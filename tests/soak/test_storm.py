@@ -3,8 +3,11 @@
 import asyncio
 import os
 import random
+import statistics
+import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,18 @@ import httpx
 import pytest
 from hookgate import Outcome, Runtime
 from hookgate.session import Session
+from hookgate.source import RegistrySource
 
 from examples.portal_process import PortalProcess
 from tests.contract.shell import Shell
+from tests.runtime.harness import eventually
 from tests.soak import counts
 
 CALLS = 500 if counts.SOAK else 100
 # Seconds in which all of it must be over, on a machine that has other things to do as well.
 PATIENCE = 300.0
 DECIDERS = 4
+SLACK = 5.0
 CONFIG = """
 apiVersion: hookgate/v1
 organizations:
@@ -39,6 +45,11 @@ organizations:
           - {name: rush, requires_confirmation: true, policy: hasty}
     agents:
       - {slug: payer, name: Payer, owner: kim, max_pending: 5000}
+      - slug: reader
+        name: Reader
+        owner: kim
+        unlisted_tools: allow
+        freshness: {revalidate_after_seconds: 2, max_stale_seconds: 60}
 """
 USER = {"id": "kim", "name": "Kim", "email": "kim@storm.test"}
 
@@ -50,6 +61,11 @@ class Deaf(httpx.AsyncHTTPTransport):
         if request.url.path.endswith("/events"):
             return httpx.Response(404, json={"code": "not_found"})
         return await super().handle_async_request(request)
+
+
+def network(way: str) -> httpx.AsyncBaseTransport | None:
+    """What a runtime's requests go through."""
+    return None if way == "with the stream" else Deaf(limits=httpx.Limits(max_connections=None))
 
 
 class Storm:
@@ -92,8 +108,9 @@ class Storm:
             self.ledger[args["n"]] += 1
             return "paid"
 
+        args = {"n": number, "way": session.conversation_id}
         name = "oa__rush" if self.plans[number] == "silence" else "oa__pay"
-        return await session.call_tool(name, {"n": number}, execute=tool, tool_call_id=f"call-{number}")
+        return await session.call_tool(name, args, execute=tool, tool_call_id=f"call-{number}")
 
     async def _decide(self) -> None:
         while True:
@@ -125,7 +142,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PortalProc
             shell.close()
 
 
-@pytest.mark.parametrize("way", ["with the stream", "without"])
+WAYS = ["with the stream", "without"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_many_gated_calls_at_once(stage: tuple[PortalProcess, Shell], way: str) -> None:
     portal, shell = stage
     key = shell.run("issue_key", "--agent", "storm/payer").stdout.strip()
@@ -133,8 +153,7 @@ def test_many_gated_calls_at_once(stage: tuple[PortalProcess, Shell], way: str) 
     storm = Storm(portal.url, token, CALLS)
 
     async def run() -> list[Outcome]:
-        limits = httpx.Limits(max_connections=None)
-        transport = None if way == "with the stream" else Deaf(limits=limits)
+        transport = network(way)
         async with (
             Runtime(portal.url, key, name="storm", transport=transport, timeout=30) as runtime,
             runtime.session("payer", user=USER, conversation_id=way, on_event=storm.show) as session,
@@ -162,5 +181,52 @@ def test_many_gated_calls_at_once(stage: tuple[PortalProcess, Shell], way: str) 
         or "none lost",
         most_files=storm.most_files,
     )
-    # Two lanes of short requests, the polls or the reads, the stream, and the people's own.
-    assert storm.most_files < 48 + 32 + 64 + 1 + 2 * DECIDERS + 20
+    # Three lanes of short requests, the polls or the reads, the stream, and the people's own.
+    assert storm.most_files < 3 * 32 + 64 + 1 + 2 * DECIDERS + 20
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_halt_reaches_a_runtime_that_makes_no_call(stage: tuple[PortalProcess, Shell], way: str) -> None:
+    portal, shell = stage
+    key = shell.run("issue_key", "--agent", "storm/reader").stdout.strip()
+    times: list[float] = []
+
+    async def run() -> None:
+        async with (
+            Runtime(portal.url, key, name="reader", transport=network(way), timeout=30) as runtime,
+            runtime.session("reader", user=USER) as session,
+            asyncio.timeout(PATIENCE),
+        ):
+            feed, source = runtime.feed("reader"), runtime.source("reader", "chat")
+            await eventually(lambda: feed.healthy or way == "without", PATIENCE)
+            for command in ("halt", "resume") * (10 if counts.SOAK else 1):
+                reason = ("--reason", "drill") if command == "halt" else ()
+                done = asyncio.create_task(asyncio.to_thread(_switch, shell, command, *reason))
+                halted = command == "halt"
+                await eventually(partial(_is_halted, source, halted), PATIENCE)
+                seen = time.monotonic()
+                times.append(max(0.0, seen - await done))
+                outcome = await session.call_tool("read", {}, execute=lambda args: "read")
+                assert outcome.blocked_by == ("halted" if halted else None)
+
+    asyncio.run(run())
+    counts.record(
+        f"halt_{way.replace(' ', '_')}",
+        rounds=len(times),
+        database="sqlite",
+        # Two seconds and one; the rest is for a machine that has other things to do.
+        faults={"late": sum(seconds > 3 + SLACK for seconds in times)},
+        median_ms=round(statistics.median(times) * 1000),
+        most_ms=round(max(times) * 1000),
+    )
+
+
+def _is_halted(source: RegistrySource, halted: bool) -> bool:
+    return source.manifest is not None and source.manifest.state.halted == halted
+
+
+def _switch(shell: Shell, command: str, *options: str) -> float:
+    """Throw the switch; when the command was over, on the monotonic clock."""
+    done = shell.run(command, "storm/reader", *options)
+    assert done.returncode == 0, done
+    return time.monotonic()
