@@ -1,6 +1,7 @@
 """`POST /limits/acquire`."""
 
 import threading
+import time
 import uuid
 
 import pytest
@@ -157,6 +158,50 @@ def test_old_answers_are_forgotten(world, hook, time):
         assert limits.purge() == 1
 
 
+def at_once(count, work):
+    """``work(number)`` in ``count`` threads that begin together."""
+    start = threading.Barrier(count)
+
+    def run(number):
+        start.wait(timeout=10)
+        try:
+            work(number)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sixteen_who_ask_at_once_never_get_more_than_the_window_allows():
+    acme = make.organization("acme")
+    agent = make.agent(acme, published=False)
+    make.class_hook(agent, "connector_rate_limit", params={"max_calls": 5, "window_seconds": 1})
+    make.publish(agent)
+    hook, keys = limit_of(agent), [make.key(acme) for _ in range(2)]
+    asked, until = [], time.monotonic() + 2.5
+
+    def ask(number):
+        api = Api(keys[number % 2])
+        while (began := time.monotonic()) < until:
+            answer = api.post("/limits/acquire", body(hook, user=None)).body
+            asked.append((began, time.monotonic(), answer))
+            time.sleep(min(0.05, answer["retry_after_seconds"]))
+
+    at_once(16, ask)
+    taken = sorted((began, ended) for began, ended, answer in asked if answer["allowed"])
+    assert len(asked) > len(taken) >= 5
+    # Each was counted somewhere between its beginning and its end.
+    for first in range(len(taken) - 5):
+        several = taken[first : first + 6]
+        assert max(ended for _, ended in several) - several[0][0] > 0.99
+    assert all(0 < answer["retry_after_seconds"] <= 1 for _, _, answer in asked if not answer["allowed"])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_same_call_at_once_counts_once():
     acme = make.organization("acme")
@@ -164,19 +209,12 @@ def test_the_same_call_at_once_counts_once():
     make.class_hook(agent, "connector_rate_limit", params={"max_calls": 50, "window_seconds": 60})
     make.publish(agent)
     hook, key = limit_of(agent), make.key(acme)
-    same, answers, start = str(uuid.uuid4()), [], threading.Barrier(8)
+    same, answers = str(uuid.uuid4()), []
 
-    def ask(call):
-        start.wait(timeout=10)
-        try:
-            answers.append(Api(key).post("/limits/acquire", body(hook, call=call)).body)
-        finally:
-            connection.close()
+    def ask(number):
+        call = same if number % 2 else str(uuid.uuid4())
+        answers.append(Api(key).post("/limits/acquire", body(hook, call=call)).body)
 
-    threads = [threading.Thread(target=ask, args=(same if n % 2 else str(uuid.uuid4()),)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
+    at_once(8, ask)
     assert len(answers) == 8
     assert Api(key).post("/limits/acquire", body(hook)).body["remaining"] == 50 - 4 - 1 - 1
