@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks import (
     building,
+    calling,
     chains,
     confirming,
     delivering,
@@ -26,7 +27,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "bench-results.json"
 def main() -> int:
     """Measure, print and save. A missed goal is told, not an error: figures depend on what else the machine does."""
     started = time.monotonic()
-    figures = [*chains.run(), *matching.run(), *imports.run()]
+    figures = [*chains.run(), *matching.run(), *calling.run(), *imports.run()]
     with stage.portal() as portal:
         figures += [*registry.run(portal), *building.run(portal), *tapping.run(portal)]
         figures += [*waiting.run(portal), *recording.run(portal)]
