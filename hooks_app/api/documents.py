@@ -1,5 +1,6 @@
 """What describes the API: the OpenAPI document, a page of it for people, and the schema of the configuration file."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -16,6 +17,8 @@ from portal.api import problems
 from portal.lib.problems import Problem, not_found
 
 View = Callable[[HttpRequest], HttpResponse]
+# The generator looks for its extensions on first use, and two threads that do so at once fail.
+_GENERATING = threading.Lock()
 
 
 def _public(view: View) -> View:
@@ -36,8 +39,9 @@ def _public(view: View) -> View:
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    generator = SchemaGenerator()  # type: ignore[no-untyped-call]
-    document: dict[str, Any] = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    with _GENERATING:
+        generator = SchemaGenerator()  # type: ignore[no-untyped-call]
+        document: dict[str, Any] = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return document
 
 

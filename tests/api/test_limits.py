@@ -177,29 +177,40 @@ def at_once(count, work):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sixteen_who_ask_at_once_never_get_more_than_the_window_allows():
+def test_sixteen_who_ask_at_once_never_get_more_than_the_window_allows(monkeypatch):
     acme = make.organization("acme")
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "connector_rate_limit", params={"max_calls": 5, "window_seconds": 1})
     make.publish(agent)
     hook, keys = limit_of(agent), [make.key(acme) for _ in range(2)]
-    asked, until = [], time.monotonic() + 2.5
+    taken, refused, until, count = [], [], time.monotonic() + 2.5, limits._hit
+
+    def watch(scope, amount, seconds):
+        began = time.monotonic()
+        verdict = count(scope, amount, seconds)
+        if verdict.allowed:
+            taken.append((began, time.monotonic()))
+        return verdict
+
+    # Only the counter's own moments are exact: a request may wait long for the database.
+    monkeypatch.setattr(limits, "_hit", watch)
 
     def ask(number):
         api = Api(keys[number % 2])
-        while (began := time.monotonic()) < until:
+        while time.monotonic() < until:
             answer = api.post("/limits/acquire", body(hook, user=None)).body
-            asked.append((began, time.monotonic(), answer))
-            time.sleep(min(0.05, answer["retry_after_seconds"]))
+            if not answer["allowed"]:
+                refused.append(answer["retry_after_seconds"])
+                time.sleep(0.01)
 
     at_once(16, ask)
-    taken = sorted((began, ended) for began, ended, answer in asked if answer["allowed"])
-    assert len(asked) > len(taken) >= 5
-    # Each was counted somewhere between its beginning and its end.
+    assert len(taken) >= 5
+    assert refused
+    assert all(0 < wait <= 1 for wait in refused)
+    taken.sort()
     for first in range(len(taken) - 5):
         several = taken[first : first + 6]
         assert max(ended for _, ended in several) - several[0][0] > 0.99
-    assert all(0 < answer["retry_after_seconds"] <= 1 for _, _, answer in asked if not answer["allowed"])
 
 
 @pytest.mark.django_db(transaction=True)
