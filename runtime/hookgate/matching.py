@@ -58,8 +58,12 @@ def compile_tool_filter(pattern: str) -> Predicate:
         raise MatchError(f"a tool filter has at most {MAX_PATTERN} characters")
     if not any(character in pattern for character in "*?["):
         return pattern.__eq__
+    translated = _translate_glob(pattern)
+    if "(?!)" in translated:
+        # A guard that matches nothing would be off without anybody knowing.
+        raise MatchError(f"the tool filter {pattern!r} has a range such as [z-a], which matches nothing")
     try:
-        match = re.compile(_translate_glob(pattern), re.DOTALL).match
+        match = re.compile(translated, re.DOTALL).match
     except re.error as error:
         raise MatchError(f"the tool filter {pattern!r} is not a glob ({error})") from None
     return lambda subject: match(subject) is not None
