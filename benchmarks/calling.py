@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -13,11 +11,11 @@ import httpx
 from hookgate import Runtime
 from hookgate.session import Session
 
-from benchmarks.measure import Figure, alternate
+from benchmarks.measure import Figure, alternate, typical
 from tests.runtime.documents import manifest
 
 ROUNDS = 7
-BATCHES = 30
+SECONDS = 0.1
 ARGS = {"amount": 60000, "card_number": "4111", "note": "for the office in the third floor"}
 
 
@@ -25,7 +23,9 @@ def run() -> list[Figure]:
     """Microseconds a call that needs no approval: its mark and its entry on disk, the portal costs nothing."""
     with TemporaryDirectory(prefix="hookgate-bench-") as folder:
         ours, baseline = alternate(
-            lambda: asyncio.run(_calls(folder)), lambda: asyncio.run(_time(lambda: read(ARGS))), rounds=ROUNDS
+            lambda: asyncio.run(_calls(folder)),
+            lambda: asyncio.run(typical(lambda: read(ARGS), seconds=SECONDS)),
+            rounds=ROUNDS,
         )
     return [Figure("call_tool", ours, baseline, "µs", "ours ≤ 500 µs (the tool alone)", met=ours <= 500)]
 
@@ -55,16 +55,4 @@ async def session(folder: str) -> AsyncIterator[Session]:
 
 async def _calls(folder: str) -> float:
     async with session(folder) as made:
-        return await _time(lambda: made.call_tool("oa__read", ARGS, execute=read))
-
-
-async def _time(work: Callable[[], Any]) -> float:
-    """The median of batches, so that sending entries beside the calls and a busy machine count little."""
-    batches = []
-    for _ in range(BATCHES):
-        started = time.perf_counter()
-        for _ in range(5):
-            await work()
-        batches.append(time.perf_counter() - started)
-        await asyncio.sleep(0)
-    return median(batches) / 5 * 1e6
+        return await typical(lambda: made.call_tool("oa__read", ARGS, execute=read), seconds=SECONDS)

@@ -1,11 +1,10 @@
 """What a chain of hooks costs beside awaiting the same async functions bare."""
 
 import asyncio
-import time
 
 from hookgate import HookContext, HookRegistry, HookResult, PreToolUseHook
 
-from benchmarks.measure import Figure, alternate
+from benchmarks.measure import Figure, alternate, typical
 
 ROUNDS = 7
 SECONDS = 0.06
@@ -48,20 +47,14 @@ def _figure(size: int) -> Figure:
 
 async def _chain(registry: HookRegistry) -> float:
     context = HookContext("PreToolUse", tool_name="oa__purchase_pay", tool_args={"amount": 1})
-    count, started = 0, time.perf_counter()
-    while (spent := time.perf_counter() - started) < SECONDS:
-        for _ in range(20):
-            await registry.run_pre_tool(context)
-        count += 20
-    return spent / count * 1e6
+    return await typical(lambda: registry.run_pre_tool(context), seconds=SECONDS)
 
 
 async def _bare(hooks: list[Trivial]) -> float:
     context = HookContext("PreToolUse", tool_name="oa__purchase_pay", tool_args={"amount": 1})
-    count, started = 0, time.perf_counter()
-    while (spent := time.perf_counter() - started) < SECONDS:
-        for _ in range(20):
-            for hook in hooks:
-                await hook.execute(context)
-        count += 20
-    return spent / count * 1e6
+
+    async def await_each() -> None:
+        for hook in hooks:
+            await hook.execute(context)
+
+    return await typical(await_each, seconds=SECONDS)

@@ -1,9 +1,7 @@
 """What declared hooks that don't match cost, and what a condition costs beside evaluating it bare."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
-from statistics import median
+from collections.abc import Callable
 from typing import Any
 
 import cel
@@ -12,7 +10,7 @@ from hookgate.composition import Bound
 from hookgate.matching import compile_condition, compile_tool_filter
 
 from benchmarks.chains import Trivial
-from benchmarks.measure import Figure, alternate
+from benchmarks.measure import Figure, alternate, typical
 
 ROUNDS = 7
 SECONDS = 0.06
@@ -30,9 +28,7 @@ def run() -> list[Figure]:
         _conditions_on_100_tools(),
         _large("condition_on_256_KiB_of_text", {"amount": 60_000, "text": "x" * (255 * KIBIBYTE)}),
         _large("condition_on_256_KiB_of_numbers", NUMBERS),
-        _large(
-            "condition_reading_256_KiB_of_numbers", NUMBERS, "size(args.list) > 1 && args.amount >= 50000"
-        ),
+        _reading(),
     ]
 
 
@@ -75,15 +71,28 @@ def _conditions_on_100_tools() -> Figure:
     )
 
 
-def _large(name: str, args: dict[str, Any], when: str = EXPRESSION) -> Figure:
-    """The evaluator's own reading of 131,000 numbers takes most of the last one's time."""
-    ours, baseline = alternate(_chain(declare(1, when=when), args), _bare(args, when), rounds=ROUNDS)
+def _large(name: str, args: dict[str, Any]) -> Figure:
+    ours, baseline = alternate(_chain(declare(1, when=EXPRESSION), args), _bare(args), rounds=ROUNDS)
     return Figure(name, ours / 1000, baseline / 1000, "ms", "ours ≤ 20 ms", met=ours <= 20_000)
+
+
+def _reading() -> Figure:
+    """All of 131,000 numbers: what the evaluator takes to read them is its own."""
+    when = "size(args.list) > 1 && args.amount >= 50000"
+    ours, baseline = alternate(_chain(declare(1, when=when), NUMBERS), _bare(NUMBERS, when), rounds=ROUNDS)
+    return Figure(
+        "condition_reading_131000_numbers",
+        ours / 1000,
+        baseline / 1000,
+        "ms",
+        "ratio ≤ 1.5 (the expression bare)",
+        met=ours <= 1.5 * baseline,
+    )
 
 
 def _chain(registry: HookRegistry, args: dict[str, Any] | None = None) -> Callable[[], float]:
     context = HookContext("PreToolUse", tool_name=TOOL, tool_args=args or {"amount": 1})
-    return lambda: asyncio.run(_time(lambda: registry.run_pre_tool(context)))
+    return lambda: asyncio.run(typical(lambda: registry.run_pre_tool(context), seconds=SECONDS))
 
 
 def _bare(args: dict[str, Any], when: str = EXPRESSION) -> Callable[[], float]:
@@ -92,14 +101,4 @@ def _bare(args: dict[str, Any], when: str = EXPRESSION) -> Callable[[], float]:
     async def evaluate() -> None:
         program.execute({"args": args})
 
-    return lambda: asyncio.run(_time(evaluate))
-
-
-async def _time(work: Callable[[], Awaitable[object]]) -> float:
-    """Microseconds a time: the median of batches, so that a moment without the processor doesn't count."""
-    batches, ended = [], time.perf_counter() + SECONDS
-    while (started := time.perf_counter()) < ended:
-        for _ in range(5):
-            await work()
-        batches.append(time.perf_counter() - started)
-    return median(batches) / 5 * 1e6
+    return lambda: asyncio.run(typical(evaluate, seconds=SECONDS))

@@ -1,7 +1,9 @@
 """Figures in pairs: ours and a baseline, measured in turns in one run, so that a busy machine slows both."""
 
+import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -32,6 +34,18 @@ def alternate(
     baseline()
     pairs = [(ours(), baseline()) for _ in range(rounds)]
     return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+async def typical(work: Callable[[], Awaitable[object]], *, seconds: float, batch: int = 5) -> float:
+    """Microseconds that ``work`` takes: the median of batches, so that a moment without the processor doesn't count."""
+    batches, until = [], time.perf_counter() + seconds
+    while (started := time.perf_counter()) < until:
+        for _ in range(batch):
+            await work()
+        batches.append(time.perf_counter() - started)
+        # Whatever runs beside it has its turn between two batches.
+        await asyncio.sleep(0)
+    return median(batches) / batch * 1e6
 
 
 def table(figures: list[Figure]) -> str:
