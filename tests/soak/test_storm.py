@@ -22,7 +22,8 @@ from tests.contract.shell import Shell
 from tests.runtime.harness import eventually
 from tests.soak import counts
 
-CALLS = 500 if counts.SOAK else 100
+# More than the long polls that are under way at once.
+CALLS = 500 if counts.SOAK else 80
 # Seconds in which all of it must be over, on a machine that has other things to do as well.
 PATIENCE = 900.0 if counts.SOAK else 300.0
 DECIDERS = 4
