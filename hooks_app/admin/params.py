@@ -49,6 +49,10 @@ def _schema(entry: CatalogueEntry) -> Schema:
 
 def _properties(entry: CatalogueEntry) -> Schema:
     found: Schema = _schema(entry).get("properties", {})
+    for key, field in entry.params_model().model_fields.items():
+        if field.default_factory is not None:
+            # A schema has no place for a default that is made anew each time.
+            found[key]["default"] = field.get_default(call_default_factory=True, validated_data={})
     return found
 
 

@@ -195,6 +195,15 @@ def test_a_wrong_declaration_is_refused_at_its_field(
     assert (Declaration.objects.count(), actions()) == before
 
 
+def test_a_list_that_has_a_default_shows_it(acme: Tenant, browser: Client) -> None:
+    address = f"/admin/hooks_app/declaration/add/?agent={acme.agent.pk}&hook=notify"
+    page = browser.get(address).content.decode()
+    boxes = re.findall(r'<input[^>]*name="param_points"[^>]*>', page)
+    checked = [box for box in boxes if re.search(r"\schecked[\s=>/]", box)]
+    assert len(boxes) == 15
+    assert ['value="PostToolUse"' in box for box in checked] == [True]
+
+
 def test_a_handler_of_ones_own(acme: Tenant, browser: Client) -> None:
     address = f"/admin/hooks_app/declaration/add/?agent={acme.agent.pk}"
     wrong = save(browser, address, event="PostToolUse", handler='{"type": "command", "command": "x"}')
