@@ -40,7 +40,7 @@ def _tools(name: st.SearchStrategy[str], policies: list[str]) -> st.SearchStrate
             writes=st.booleans(),
             requires_confirmation=st.booleans(),
             policy=st.none() | st.sampled_from(policies),
-            redact=st.lists(st.sampled_from(["card", "a.b[0]"]), max_size=2),
+            redact=st.lists(st.sampled_from(["card", "payer.card"]), max_size=2),
             schema=st.none() | OBJECT,
         ),
         "name",

@@ -231,7 +231,7 @@ def test_declaring_an_attached_hook_sets_its_parameters(agent: Agent) -> None:
     make.class_hook(agent, "audit_log", params={"redact": ["iban"]}, on_error="deny")
     log = next(hook for hook in served(agent)["hooks"] if hook["name"] == "audit_log")
     assert (log["params"], log["source"], log["priority"]) == (
-        {"max_queued": 10000, "redact": ["iban"]},
+        {"max_queued": 10000, "redact": ["iban"], "results": False},
         "auto",
         890,
     )
