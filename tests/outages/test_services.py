@@ -6,10 +6,12 @@ In `make test` each loss happens in one way; `make soak` has them all, with more
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 
 import httpx
 import pytest
+from hookgate.result import Outcome
 
 from hooks_app.api.waiting import BLIND
 from portal.celery import RECONNECT, app
@@ -155,10 +157,7 @@ def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seco
         assert scene.decide(id).json()["status"] == "approved"
     assert {future.result(30)[0] for future in waits} == {"approved"}
     until(lambda: scene.delivery(slow)["status"] == "sent", seconds=15, what="the delivery's end")
-    until(lambda: len(scene.pending()) == 2, seconds=30, what="the runtime's request")
-    scene.decide_all()
-    wait_for([patient], 30)
-    assert patient.result().result == "paid"
+    _let_run(scene, patient)
     assert len(scene.runs) == ran + 1
     counts.record(
         f"database away for {seconds} s",
@@ -184,6 +183,14 @@ def _check_refusals(scene: Scene) -> None:
     )
     assert "Traceback" not in page.text
     assert page.status_code in {200, 503}
+
+
+def _let_run(scene: Scene, patient: Future[Outcome]) -> None:
+    """The call that waited for the database asks people, and runs when they approve."""
+    until(lambda: len(scene.pending()) == 2, seconds=30, what="the runtime's request")
+    scene.decide_all()
+    wait_for([patient], 30)
+    assert patient.result().result == "paid"
 
 
 def _count_log_lines(scene: Scene, seconds: int) -> int:
