@@ -141,9 +141,7 @@ def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seco
     try:
         _check_refusals(scene)
         at_once.set()
-        outcome = given_up.result(60)
-        assert outcome.blocked
-        assert "out of reach" in str(outcome.reason)
+        _check_blocked(given_up.result(60))
         assert len(scene.runs) == ran
         time.sleep(max(0.0, stopped + seconds - 2 - time.monotonic()))
         at_last.set()
@@ -183,6 +181,11 @@ def _check_refusals(scene: Scene) -> None:
     )
     assert "Traceback" not in page.text
     assert page.status_code in {200, 503}
+
+
+def _check_blocked(outcome: Outcome) -> None:
+    assert outcome.blocked
+    assert "out of reach" in str(outcome.reason)
 
 
 def _let_run(scene: Scene, patient: Future[Outcome]) -> None:
