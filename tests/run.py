@@ -10,8 +10,15 @@ from pathlib import Path
 from tests import services
 from tests.soak import counts
 
-# Tests whose outcome doesn't depend on the portal's own database: they start what they need, or need none.
+# Tests whose outcome doesn't depend on the portal's own database: they start what they need, need none, or ask what is
+# decided before any row is read.
 ONCE = [
+    "tests/access/test_table.py",
+    "tests/admin/test_bad_input.py",
+    "tests/admin/test_secrets.py",
+    "tests/config/test_broken.py",
+    "tests/config/test_broken_files.py",
+    "tests/config/test_every_field.py",
     "tests/runtime",
     "tests/sandbox",
     "tests/contract",
