@@ -17,6 +17,19 @@ from portal.lib import clock
 from tests.soak import counts
 
 COUNTS = pytest.StashKey[Path]()
+# Few tests and long ones, which start whole portals. Begun last, they would leave all but one process without work.
+LONG = (
+    "outages",
+    "crashes",
+    "e2e",
+    "soak",
+    "conformance",
+    "newcomer",
+    "browser",
+    "contract",
+    "races",
+    "machinery",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -87,7 +100,9 @@ def time() -> Iterator[Clock]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that need PostgreSQL belong to the second run; the first leaves them out."""
+    """Put the long ones first, and leave those that need PostgreSQL to the second run."""
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(LONG)))
     from django.db import connection
 
     if connection.vendor == "postgresql":
