@@ -28,6 +28,9 @@ from tests.machinery.live import environment, open_wait, until
 Make = Callable[..., ConfirmationRequest]
 
 
+ADDRESS = re.compile(r"[(\"](http://127\.0\.0\.1:\d+)[)\"]")
+
+
 class Served:
     """A ``serve`` process."""
 
@@ -50,14 +53,15 @@ def serving(*arguments: str, **variables: str) -> Iterator[Served]:
         [sys.executable, "manage.py", "serve", "--port", "0", *arguments],
         env=environment(**variables),
         stdout=subprocess.PIPE,
+        # As JSON it says so in its log.
+        stderr=subprocess.STDOUT if variables.get("HOOKGATE_LOG_FORMAT") == "json" else None,
         text=True,
         cwd=settings.BASE_DIR,
     )
     try:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"\((http://127\.0\.0\.1:\d+)\)", line)
-        assert found, line
+        found = next(filter(None, map(ADDRESS.search, process.stdout)), None)
+        assert found, "it ended without saying where it serves"
         until(lambda: _answers(found[1]), what="the first answer")
         yield Served(process, found[1])
     finally:
