@@ -12,7 +12,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 
 from hooks_app import publishing, registry
-from hooks_app.config import apply, export, schema
+from hooks_app.config import apply, export, schema, writing
 from hooks_app.models import Agent
 from portal.models import Organization
 from tests.config import documents, generated
@@ -25,6 +25,11 @@ def _apply(document: Any, **options: Any) -> int:
     return sum(change.counts for change in apply.apply(document, actor=documents.ACTOR, **options))
 
 
+def test_every_line_break_survives_the_file() -> None:
+    document = {"name": "a\x85= b", "more": ["\u2028", "\r\n", "\x85", "plain"]}
+    assert yaml.safe_load(writing.to_yaml(document)) == document
+
+
 def _export() -> tuple[dict[str, Any], dict[str, str]]:
     """The export, through YAML and back, and an environment for its placeholders."""
     document = export.export(Organization.objects.all())
@@ -35,7 +40,7 @@ def _export() -> tuple[dict[str, Any], dict[str, str]]:
         for key, value in channel["config"].items()
         if value.startswith("${")
     }
-    return yaml.safe_load(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)), environment
+    return yaml.safe_load(writing.to_yaml(document)), environment
 
 
 def _governing() -> dict[str, Any]:

@@ -3,10 +3,9 @@
 import json
 from typing import Any
 
-import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hooks_app.config import export, schema
+from hooks_app.config import export, schema, writing
 from portal.models import Organization
 
 
@@ -32,5 +31,5 @@ class Command(BaseCommand):
             if not organizations:
                 raise CommandError(f"--org: there is no organization {options['org']!r}")
         document = export.export(organizations, note=self.stderr.write)
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+        text = writing.to_yaml(document)
         self.stdout.write(text, ending="")
