@@ -4,6 +4,8 @@ Shared through Redis when there is Redis, else kept by this process. An empty bu
 moves its row's due time, to when its turn is.
 """
 
+from datetime import timedelta
+
 import structlog
 from limits import parse
 from limits.errors import StorageError
@@ -31,6 +33,11 @@ def take(rate: str, *names: str, behind: int = 0) -> bool:
     except StorageError as error:
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
         return True
+
+
+def window(rate: str) -> timedelta:
+    """How long after a full burst the whole bucket is free again."""
+    return timedelta(seconds=parse(rate).get_expiry() + SLACK)
 
 
 def wait(rate: str, *names: str, behind: int = 0) -> float:

@@ -227,13 +227,16 @@ def _hold_back(row: Delivery, platform: type[Adapter]) -> float:
     if row.handle:
         bucket = (platform.update_rate, "update", app, row.message_id)
         return 0.0 if buckets.take(*bucket) else buckets.wait(*bucket)
-    # Oldest first: a card that has just been made is not sent in the place of one that was held back.
+    # Oldest first: a card is not sent in the place of an older one that is due, or whose turn comes in this window.
     bucket = (platform.send_rate, "send", app, row.recipient)
     line = outbox.line(row)
-    if buckets.take(*bucket, behind=line.filter(due_at__lte=clock.now()).count()):
-        return 0.0
+    soon = clock.now() + buckets.window(platform.send_rate)
     # A card that waits after an error has its own time, which may be long: it keeps nobody behind it.
-    return buckets.wait(*bucket, behind=line.filter(last_error=None).count())
+    waiting = line.filter(last_error=None)
+    first = line.filter(due_at__lte=clock.now()) | waiting.filter(due_at__lte=soon)
+    if buckets.take(*bucket, behind=first.count()):
+        return 0.0
+    return buckets.wait(*bucket, behind=waiting.count())
 
 
 def _perform(job: Job, channel: Channel) -> None:

@@ -110,8 +110,7 @@ def test_old_cards_do_not_starve_behind_new_ones(
     # After 4.8 seconds 25 or so could be out; some turns are lost, and what is out are the first that were made.
     out = list(Delivery.objects.order_by("created_at", "pk").values_list("status", flat=True))
     assert out.count("sent") >= 18
-    first_held = out.index("queued")
-    assert first_held >= out.count("sent") - 2 * RATE
+    assert out.index("queued") >= out.count("sent") - RATE
 
 
 def test_who_waits_after_an_error_keeps_nobody_behind_it(
