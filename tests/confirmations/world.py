@@ -15,7 +15,7 @@ from portal.models import Organization, User
 from tests import make
 
 KIM = Initiator(id="u42", name="Kim", email="kim@elsewhere.test")
-ARGS = {"amount": 60000, "payee": "Initech", "card_number": "4111"}
+ARGS = {"amount": 60000, "payee": "Initech", "card_number": "4111-1111"}
 
 
 @dataclass

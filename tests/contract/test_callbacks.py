@@ -182,7 +182,7 @@ def test_what_the_model_wrote_is_text_on_the_card(world: World) -> None:
     view = world.card(marker)["view"]
     assert view["mentions"] == [] if "mentions" in view else "<at" not in json.dumps(view.get("mention", []))
     assert "evil.test" not in json.dumps([view.get("link"), view.get("links")])
-    assert "4111" not in json.dumps(view)
+    assert "4111-1111" not in json.dumps(view)
 
 
 def test_arguments_that_do_not_fit_leave_reject_alone(world: World) -> None:

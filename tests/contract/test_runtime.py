@@ -73,7 +73,7 @@ def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None
             ) as session,
         ):
             call = asyncio.create_task(
-                session.call_tool("oa__pay", {"amount": 60000, "card_number": "4111"}, execute=tool)
+                session.call_tool("oa__pay", {"amount": 60000, "card_number": "4111-1111"}, execute=tool)
             )
             await eventually(lambda: [e for e in events if e["type"] == "awaiting_confirmation"])
             assert not tool.ran
@@ -83,13 +83,13 @@ def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None
 
     outcome = play(scene())
     assert (outcome.blocked, outcome.result) == (False, "paid")
-    assert tool.ran == [{"amount": 60000, "card_number": "4111"}]
+    assert tool.ran == [{"amount": 60000, "card_number": "4111-1111"}]
     waiting, resolved = events
     assert set(waiting) >= {"id", "url", "expires_at"}
     assert waiting["url"].startswith(world.portal.url)
     assert (resolved["type"], resolved["id"]) == ("confirmation_resolved", outcome.confirmation_id)
     request = world["acme"].read({"id": outcome.confirmation_id})
-    assert request["args_digest"] == digest({"amount": 60000, "card_number": "4111"})
+    assert request["args_digest"] == digest({"amount": 60000, "card_number": "4111-1111"})
     assert request["consumed_at"] is not None
     assert request["initiator"] == STRANGER
     entry = logged(world, outcome.confirmation_id)
@@ -99,7 +99,7 @@ def test_an_approved_call_runs_once_and_says_what_happened(world: World) -> None
         "chat",
     )
     assert entry["args_digest"] == request["args_digest"]
-    assert "4111" not in str(entry["args"])
+    assert "4111-1111" not in str(entry["args"])
     assert "approval_gate" in {part["hook"] for part in entry["trace"]}
 
 

@@ -85,7 +85,7 @@ def test_a_burst_on_a_failing_database_runs_nothing_unapproved(portal: Portal, o
 
     Here one statement in fifty fails in every thread of the portal, while calls are asked, waited for and consumed.
     """
-    office.world.set_policy(timeout_seconds=3)
+    office.world.set_policy(timeout_seconds=8)
     chance = random.Random(1)
     runs: list[int] = []
 

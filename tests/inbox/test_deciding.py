@@ -196,7 +196,7 @@ def test_arguments_are_data(world: World, sign_in: SignIn) -> None:
         "note": "</pre><script>alert(1)</script>",
         "who": "a\u202eb",
         "zero": "x\u200by",
-        "card_number": "4111",
+        "card_number": "4111-1111",
     }
     row = world.ask(tool_args=evil)
     page = sign_in(world.bob).get(f"/inbox/{row.pk}/").content.decode()
@@ -205,7 +205,7 @@ def test_arguments_are_data(world: World, sign_in: SignIn) -> None:
     assert "\u202e" not in page
     assert "\u200b" not in page
     assert "\\u202e" in page
-    assert "4111" not in page
+    assert "4111-1111" not in page
 
 
 def test_pages_are_kept_by_nobody_and_framed_by_nobody(world: World, sign_in: SignIn) -> None:

@@ -33,7 +33,7 @@ def test_an_approver_sees_what_to_decide(world: World, sign_in: SignIn) -> None:
     assert "Kim (kim@elsewhere.test, u42)" in page
     assert "&quot;amount&quot;: 60000" in page
     assert "[redacted]" in page
-    assert "4111" not in page
+    assert "4111-1111" not in page
 
 
 def test_the_deadline_is_told_in_the_organizations_zone(world: World, sign_in: SignIn, time: Clock) -> None:
