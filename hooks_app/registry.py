@@ -20,6 +20,7 @@ from hookgate import canonical
 
 from hooks_app import halting, manifests, registry_inputs
 from hooks_app import metrics as measures
+from hooks_app.manifest_inputs import Inputs
 from hooks_app.manifests import Governance
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal import audit, metrics, wakeups
@@ -60,8 +61,7 @@ def head(agent: Agent) -> RegistryHead:
     """
     found = _read(agent.pk)
     if found is not None and not _is_current(found):
-        _build(agent.pk)
-        found = _read(agent.pk)
+        found = _build(agent.pk)
     if found is None:
         raise _unbuildable(
             FieldError(
@@ -193,23 +193,36 @@ def _governance(revision_id: UUID) -> Governance:
     return manifests.govern(RegistryRevision.objects.values_list("manifest", flat=True).get(pk=revision_id))
 
 
-def _build(agent_id: UUID) -> None:
+def _build(agent_id: UUID) -> RegistryHead:
+    """The head as it is after the build: this one's, or the one that somebody else made while this one waited."""
     with transaction.atomic():
         now = RegistryHead.objects.select_for_update(no_key=True).get(agent_id=agent_id)
-        publication = now.publication
-        current = Organization.objects.values_list("inputs_version", flat=True).get(agents=agent_id)
-        if now.built_publication_id == publication.pk and now.built_inputs_version == current:
-            return  # somebody else built it while this one waited for the row
+        # Read after the row is locked: what else a joined SELECT ... FOR UPDATE returns is older than its lock.
+        now.agent = Agent.objects.select_related("organization").get(pk=agent_id)
+        now.revision = _digest_of(now.revision_id)
+        if _is_current(now):
+            return now
         began = time.perf_counter()
-        version, inputs = registry_inputs.read(agent_id, publication.content)
+        version, inputs = registry_inputs.read(now.agent, now.publication.content)
         built = manifests.build(inputs)
         if built.manifest is not None:
             now.revision = _revise(now, built)
         now.errors = [error.to_json() for error in built.errors]
-        now.built_publication = publication
+        now.built_publication = now.publication
         now.built_inputs_version = version
         now.save()
-    seconds = time.perf_counter() - began
+    _tell(inputs, built, time.perf_counter() - began)
+    return now
+
+
+def _digest_of(revision_id: UUID | None) -> RegistryRevision | None:
+    """A head's revision without its manifest, which is by far the most of it."""
+    if revision_id is None:
+        return None
+    return RegistryRevision.objects.defer("manifest").get(pk=revision_id)
+
+
+def _tell(inputs: Inputs, built: manifests.Built, seconds: float) -> None:
     result = "unbuildable" if built.errors else "built"
     metrics.observe(measures.REGISTRY_BUILD_SECONDS, seconds, result=result)
     log.info(

@@ -1,7 +1,6 @@
 """Reads what a registry is built from, in a handful of queries."""
 
 from typing import Any
-from uuid import UUID
 
 from channels_app import channels
 from channels_app.models import Channel
@@ -17,19 +16,18 @@ from portal.models import Organization
 ATTEMPTS = 5
 
 
-def read(agent_id: UUID, content: dict[str, Any]) -> tuple[int, Inputs]:
+def read(agent: Agent, content: dict[str, Any]) -> tuple[int, Inputs]:
     """The organization's inputs version and everything that belongs to it.
 
-    The version is read first and again last: what lies between is then one state, also where a transaction sees the
-    commits of others (PostgreSQL's READ COMMITTED). Raises ``Problem`` 503 when the organization never holds still.
+    ``agent`` was read just now, with its organization, and is read again last: while its version stands still, what
+    lies between is one state, also where a transaction sees the commits of others (PostgreSQL's READ COMMITTED).
+    Raises ``Problem`` 503 when the organization never holds still.
     """
     for _ in range(ATTEMPTS):
-        agent = Agent.objects.select_related("organization").get(pk=agent_id)
         version = agent.organization.inputs_version
         inputs = _read(agent, content)
-        if version == Organization.objects.values_list("inputs_version", flat=True).get(
-            pk=agent.organization_id
-        ):
+        agent = Agent.objects.select_related("organization").get(pk=agent.pk)
+        if agent.organization.inputs_version == version:
             return version, inputs
     raise Problem(
         503, "registry_busy", "The organization's configuration is being changed; ask again.", retry_after=1

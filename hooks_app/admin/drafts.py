@@ -12,7 +12,8 @@ from portal.lib.problems import FieldError, Problem
 
 def build(agent: Agent) -> Built:
     """The draft's manifest, or every reason why there would be none. Writes nothing."""
-    _version, inputs = registry_inputs.read(agent.pk, publishing.draft(agent))
+    stored = Agent.objects.select_related("organization").get(pk=agent.pk)
+    _version, inputs = registry_inputs.read(stored, publishing.draft(stored))
     return manifests.build(inputs)
 
 

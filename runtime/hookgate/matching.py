@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from hookgate import patterns
@@ -157,6 +158,12 @@ def compile_condition(source: str) -> Condition:
         raise MatchError("a condition is a CEL expression such as args.amount >= 50000")
     if len(source) > MAX_EXPRESSION:
         raise MatchError(f"a condition has at most {MAX_EXPRESSION} characters")
+    return _compile(source)
+
+
+@lru_cache(maxsize=1024)
+def _compile(source: str) -> Condition:
+    # A registry that is loaded again brings mostly the conditions of the one before.
     import cel
 
     try:
