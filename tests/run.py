@@ -49,7 +49,8 @@ def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
 def main() -> int:
     """Run both passes, print what long tests counted, and return 0 only if both passed."""
     # In the order of collection, which tests/conftest.py decides: by itself xdist begins with the most tests.
-    arguments = sys.argv[1:] or ["-q", "--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
+    # Three for two processors: in many of the long tests people, platforms and deadlines are waited for.
+    arguments = sys.argv[1:] or ["-q", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder"]
     with tempfile.NamedTemporaryFile(prefix="hookgate-counts-") as file:
         told = {counts.VARIABLE: file.name}
         sqlite = run(

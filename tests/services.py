@@ -4,8 +4,10 @@
 """
 
 import atexit
+import hashlib
 import logging
 import os
+import shutil
 import tempfile
 import uuid
 import warnings
@@ -16,6 +18,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
+
+from examples.portal_process import ROOT, PortalProcess
 
 
 @cache
@@ -60,3 +64,27 @@ def new_database() -> str:
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return urlunsplit(urlsplit(postgres_url())._replace(path=f"/{name}"))
+
+
+def migrate(portal: PortalProcess) -> None:
+    """Bring a portal's empty database up to date. A SQLite file is a copy of one that was migrated before."""
+    if portal.environment["DATABASE_URL"]:
+        portal.manage("migrate", "--verbosity", "0")
+    else:
+        shutil.copyfile(_migrated(), portal.folder / "hookgate.sqlite3")
+
+
+@cache
+def _migrated() -> Path:
+    """A SQLite file with every migration, which take seconds; kept until one of them, or a library, is another."""
+    digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
+    for file in sorted(ROOT.glob("*/migrations/*.py")):
+        digest.update(file.read_bytes())
+    kept = ROOT / ".pytest_cache" / f"migrated-{digest.hexdigest()[:16]}.sqlite3"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            PortalProcess(Path(folder)).manage("migrate", "--verbosity", "0")
+            # At once: another process of the same run may be making it too.
+            (Path(folder) / "hookgate.sqlite3").replace(kept)
+    return kept

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from examples import run, sample
 from examples.portal_process import PortalProcess
+from tests import services
 
 CHROMIUM = os.environ.get("HOOKGATE_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = (
@@ -52,6 +53,7 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PortalProcess]:
         **sample.placeholders(f"{portal.url}/sandbox/feishu"),
     }
     with portal:
+        services.migrate(portal)
         portal.environment["HOOKGATE_KEY"] = run.load_sample(portal)
         portal.start()
         yield portal

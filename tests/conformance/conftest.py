@@ -10,6 +10,7 @@ import pytest
 
 from examples import sample
 from examples.portal_process import PortalProcess
+from tests import services
 
 SCOPES = "registry,confirmations,calls,limits,tools,notify,eval"
 AGENT = "procurement"
@@ -67,7 +68,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One portal for all tests of this folder."""
     environment = {"HOOKGATE_CHANNEL_HOSTS": "127.0.0.1:1", **sample.placeholders("http://127.0.0.1:1")}
     with PortalProcess(tmp_path_factory.mktemp("portal"), environment=environment) as portal:
-        portal.manage("migrate", "--verbosity", "0")
+        services.migrate(portal)
         portal.manage("apply", str(sample.FILE))
         credentials = {
             "organization": portal.manage("issue_key", "--org", "acme", "--scopes", SCOPES).strip(),

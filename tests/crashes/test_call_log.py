@@ -45,7 +45,6 @@ organizations:
 # In one process: each start takes longer than the test has.
 SET_UP = """
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
 call_command("apply", "{}")
 call_command("issue_key", org="acme")
 call_command("issue_token", user="alice")
@@ -70,6 +69,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "postgresql":
         environment = {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
     with PortalProcess(folder, environment=environment) as portal:
+        services.migrate(portal)
         key, token = portal.manage("shell", "-v", "0", "-c", SET_UP.format(folder / "acme.yaml")).split()[-2:]
         portal.start()
         yield Stage(portal, key, token)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from examples.portal_process import PortalProcess
+from tests import services
 from tests.docs.tables import DOCS
 from tests.machinery.live import until
 
@@ -27,7 +28,7 @@ def block(language: str) -> str:
 def portal(tmp_path: Path) -> Iterator[PortalProcess]:
     """An empty portal that serves."""
     with PortalProcess(tmp_path) as running:
-        running.manage("migrate", "--verbosity", "0")
+        services.migrate(running)
         running.start()
         yield running
 

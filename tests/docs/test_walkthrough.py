@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from examples.portal_process import PortalProcess
+from tests import services
 from tests.docs.tables import DOCS, ROOT
 from tests.machinery.live import until
 
@@ -35,7 +36,7 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PortalProcess]:
     """A portal with the page's file applied."""
     folder = tmp_path_factory.mktemp("walkthrough")
     with PortalProcess(folder) as running:
-        running.manage("migrate", "--verbosity", "0")
+        services.migrate(running)
         (folder / "shop.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
         running.manage("apply", str(folder / "shop.yaml"))
         running.start()

@@ -51,7 +51,7 @@ def staged(backend: str, folder: Path, *, file: Path = demo.FILE) -> Iterator[St
     """A stage for the organization ``demo`` of a config file; ``backend`` is ``embedded`` or ``production``."""
     chat = samples.sample(None)
     with SandboxServer(chat) as server, _portal(backend, folder, server) as portal:
-        portal.manage("migrate", "--verbosity", "0")
+        services.migrate(portal)
         portal.manage("apply", str(file))
         key = portal.manage("issue_key", "--org", "demo").strip()
         chat.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"

@@ -17,6 +17,7 @@ from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
 from examples import demo, sample
 from examples.portal_process import PortalProcess, free_port
+from tests import services
 from tests.e2e.conftest import PRODUCTION
 from tests.outages.servers import Postgres, Valkey
 
@@ -174,7 +175,7 @@ def write_config(folder: Path) -> Path:
 @contextmanager
 def opened(portal: PortalProcess, sandbox: SandboxServer) -> Iterator[Scene]:
     """``portal``, migrated, configured and started."""
-    portal.manage("migrate", "--verbosity", "0")
+    services.migrate(portal)
     portal.manage("apply", str(write_config(portal.folder)))
     key = portal.manage("issue_key", "--org", "demo").strip()
     token = portal.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()

@@ -18,6 +18,7 @@ from hookgate.session import Session
 from hookgate.source import RegistrySource
 
 from examples.portal_process import PortalProcess
+from tests import services
 from tests.contract.shell import Shell
 from tests.runtime.harness import eventually
 from tests.soak import counts
@@ -147,9 +148,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PortalProc
     with PortalProcess(folder) as portal:
         shell = Shell(portal)
         try:
-            for command in (["migrate", "--verbosity", "0"], ["apply", str(folder / "storm.yaml")]):
-                done = shell.run(*command)
-                assert done.returncode == 0, done
+            services.migrate(portal)
+            done = shell.run("apply", str(folder / "storm.yaml"))
+            assert done.returncode == 0, done
             portal.start()
             yield portal, shell
         finally:
