@@ -8,6 +8,8 @@ The ``ETag`` is computed from one indexed read. A release that builds differentl
 
 import hashlib
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +17,7 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from hookgate import canonical
 
 from hooks_app import halting, manifests, registry_inputs
@@ -113,6 +115,20 @@ def state(agent: Agent) -> dict[str, Any]:
     return halting.state(row, row.organization)
 
 
+def served(agents: Iterable[Agent]) -> dict[UUID, RegistryRevision]:
+    """The revision that runtimes of each of these agents get now, without its manifest, by the agent's id.
+
+    An agent whose registry is not served is missing. One read for all of them while nothing has changed.
+    """
+    found = {}
+    for now in _heads().filter(agent__in=agents):
+        with suppress(Problem):
+            built = now if _is_current(now) else _build(now.agent_id)
+            _refuse(built, switched_off=True)
+            found[now.agent_id] = _revision(built)
+    return found
+
+
 def published(agent: Agent) -> Governance:
     """What governs a confirmation request of ``agent`` now. Whether the agent is enabled is for the caller to judge.
 
@@ -128,13 +144,12 @@ def was_served(agent: Agent, digest: str) -> bool:
     return RegistryRevision.objects.filter(agent=agent, digest=digest).exists()
 
 
+def _heads() -> QuerySet[RegistryHead]:
+    return RegistryHead.objects.select_related("agent__organization", "revision").defer("revision__manifest")
+
+
 def _read(agent_id: UUID) -> RegistryHead | None:
-    return (
-        RegistryHead.objects.select_related("agent__organization", "revision")
-        .defer("revision__manifest")
-        .filter(agent_id=agent_id)
-        .first()
-    )
+    return _heads().filter(agent_id=agent_id).first()
 
 
 def _is_current(head: RegistryHead) -> bool:

@@ -29,6 +29,10 @@ CHANNEL = "hookgate_wakeups"
 # What a sender adds after it has lost a message.
 EVERYTHING = "*"
 POLL_SECONDS = 1.0
+# Seconds between two looks at the SQLite file, each a few microseconds, and how many pass after one that found
+# something: whoever waits reads then, and a process that writes all the time must not make them read all the time.
+LOOK_SECONDS = 0.2
+LOOKS_LEFT_OUT = 2
 # Seconds for connecting to Redis, and for one command: together they stay below the second that a publisher may lose.
 SEND_TIMEOUT = 0.3
 # Seconds for which a relay that failed is left alone by those who send.
@@ -60,7 +64,7 @@ def configured() -> Relay:
         return RedisRelay(settings.REDIS_URL)
     if connections["default"].vendor == "postgresql":
         return PostgresRelay()
-    return SQLiteRelay()
+    return SQLiteRelay(str(connections["default"].settings_dict["NAME"]))
 
 
 class Loss:
@@ -217,24 +221,31 @@ class PostgresRelay:
 
 
 class SQLiteRelay:
-    """Nothing is sent: the file itself tells that somebody has committed. Asked once a second, while somebody waits."""
+    """Nothing is sent: the file itself tells that somebody has committed. Looked at only while somebody waits.
+
+    Another process's change is heard of after ``LOOK_SECONDS``, and after three times that while there are many.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def send(self, topics: Sequence[str]) -> None:
         """The commit has already said it."""
 
     def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
         """Wake everybody when another connection has committed. Says neither who nor what."""
-        with closing(_open(str(connections["default"].settings_dict["NAME"]))) as connection:
+        with closing(_open(self._path)) as connection:
             connected()
-            seen = None
+            seen, left_out = None, 0
             while not stop.is_set():
                 if not hub.wait_for_someone(POLL_SECONDS):
                     continue
-                version = connection.execute("PRAGMA data_version").fetchone()
-                if version != seen:
-                    seen = version
+                if left_out:
+                    left_out -= 1
+                elif (version := connection.execute("PRAGMA data_version").fetchone()) != seen:
+                    seen, left_out = version, LOOKS_LEFT_OUT
                     hub.wake_all()
-                stop.wait(POLL_SECONDS)
+                stop.wait(LOOK_SECONDS)
 
 
 def _open(path: str) -> sqlite3.Connection:

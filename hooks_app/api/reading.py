@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from importlib import import_module
 from io import BytesIO
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from django.conf import settings
 from django.contrib import auth
@@ -21,6 +22,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import resolve
 from django.utils.functional import SimpleLazyObject
 
+from hooks_app.api import endpoint
 from portal import traffic
 from portal.api import problems
 from portal.bounds import Scope
@@ -33,6 +35,7 @@ R = TypeVar("R")
 THREADS = 4
 # How many rows one batch reads.
 BATCH = 500
+RUNTIME_HEADER = endpoint.RUNTIME_HEADER.lower().encode()
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="waiting")
 
@@ -52,6 +55,27 @@ async def ask(scope: Scope) -> HttpResponse:
     context = copy_context()  # whose request it is, for what the view logs
     work = asyncio.get_running_loop().run_in_executor(_pool, context.run, _job, lambda: _answer(scope))
     return await work
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request that is asked again. Those that say the same get the same answer, whichever ``scope`` is read."""
+
+    path: str
+    query: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    scope: Scope = field(compare=False)
+
+    @classmethod
+    def of(cls, scope: Scope) -> Self:
+        """The question that a request is. What a runtime calls itself is not for answers that others get too."""
+        headers = tuple((name, value) for name, value in scope["headers"] if name != RUNTIME_HEADER)
+        return cls(scope["path"], scope["query_string"], headers, scope)
+
+
+def answer(questions: list[Question]) -> dict[Question, HttpResponse]:
+    """What :func:`ask` would answer to each; for a :class:`Batch`."""
+    return {question: _answer(question.scope) for question in questions}
 
 
 def _answer(scope: Scope) -> HttpResponse:

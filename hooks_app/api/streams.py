@@ -20,10 +20,9 @@ from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.confirmations import status_now
-from hooks_app.models import Agent, ConfirmationRequest
+from hooks_app.models import Agent, ConfirmationRequest, RegistryRevision
 from portal import access
 from portal.lib import clock
-from portal.lib.problems import Problem
 
 # A request that ended this long ago has been told to everybody who listens.
 ENDED_WINDOW = timedelta(seconds=60)
@@ -128,37 +127,40 @@ class InboxNow:
 
 
 def read_agents(keys: Sequence[UUID]) -> Mapping[UUID, AgentNow]:
-    """The agents as they are now, by id. An agent that is gone is missing."""
-    rows = Agent.objects.select_related("organization").filter(pk__in=keys)
-    return {row.pk: _read_agent(row) for row in rows}
-
-
-def _read_agent(agent: Agent) -> AgentNow:
+    """The agents as they are now, by id, in three reads. An agent that is gone is missing."""
     now = clock.now()
-    requests = list(
-        ConfirmationRequest.objects.filter(agent=agent)
+    agents = list(Agent.objects.select_related("organization").filter(pk__in=keys))
+    requests: dict[UUID, list[ConfirmationRequest]] = {}
+    for row in (
+        ConfirmationRequest.objects.filter(agent__in=keys)
         .filter(Q(status="pending") | Q(ended_at__gte=now - ENDED_WINDOW))
-        .only("pk", "status", "expires_at")
-    )
+        .only("pk", "agent_id", "status", "expires_at")
+    ):
+        requests.setdefault(row.agent_id, []).append(row)
+    revisions = registry.served(agents)
+    return {
+        agent.pk: _compose(agent, requests.get(agent.pk, []), revisions.get(agent.pk), now)
+        for agent in agents
+    }
+
+
+def _compose(
+    agent: Agent,
+    requests: list[ConfirmationRequest],
+    revision: RegistryRevision | None,
+    now: datetime,
+) -> AgentNow:
     ends = [row.expires_at for row in requests if row.status == "pending"]
     ends += [row.halt_until for row in (agent, agent.organization) if row.halted and row.halt_until]
     return AgentNow(
-        registry=_read_registry(agent),
+        registry={
+            "revision": revision and revision.number,
+            "digest": revision and revision.digest,
+        },
         state=halting.state(agent, agent.organization),
         confirmations={str(row.pk): status_now(row) for row in requests},
         turns_at=min((end for end in ends if end > now), default=None),
     )
-
-
-def _read_registry(agent: Agent) -> dict[str, Any]:
-    try:
-        registry.etag(agent, "chat")  # raises when it is not served
-        revision = registry.head(agent).revision
-    except Problem:
-        revision = None
-    if revision is None:
-        return {"revision": None, "digest": None}
-    return {"revision": revision.number, "digest": revision.digest}
 
 
 def read_inboxes(keys: Sequence[frozenset[UUID]]) -> Mapping[frozenset[UUID], InboxNow]:

@@ -26,7 +26,7 @@ from django.http import HttpResponse
 
 from hooks_app import metrics as measures
 from hooks_app.api import reading, streams
-from hooks_app.api.reading import Batch
+from hooks_app.api.reading import Batch, Question
 from hooks_app.api.streams import Event, Ticket
 from hooks_app.models import ConfirmationRequest
 from portal import metrics, outages, traffic, wakeups
@@ -42,6 +42,9 @@ INBOX_EVENTS = re.compile(r"/inbox/events")
 
 # Seconds. A stream has a comment at least every 15, quiet or not; each time it also looks, and judges its caller again.
 HEARTBEAT = 10.0
+# That is nearly all that idle streams cost. Those whose comments fall into one such part of HEARTBEAT have them at the
+# same moment, and share the look and, if they say the same, the judgement.
+SHARE = 0.1
 # For how long a caller who was judged may be told changes.
 TRUST = 2.0
 # Seconds between looks while wake-ups don't reach this process, or the rows can't be read.
@@ -109,6 +112,7 @@ class Application:
         self._inboxes = Feed(
             "inbox", Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes
         )
+        self._judged = Batch(reading.answer)
         self._places = Places(settings.STREAMS_PER_CALLER)
 
     def takes(self, scope: Scope) -> bool:
@@ -201,8 +205,9 @@ class Application:
 
     async def _stream(self, feed: Feed, scope: Scope, sender: "Sender") -> None:
         """Send events until the client goes, the process stops or the caller may no longer listen."""
-        ticket = await _ticket(scope, sender)
+        ticket = _ticket(response := await reading.ask(scope))
         if ticket is None:
+            await sender.respond(response)
             return
         with self._places.take(ticket.holder):
             async with wakeups.subscribe(*ticket.topics) as subscription:
@@ -227,8 +232,8 @@ class Application:
         blind = False
         while True:
             # However often something wakes it: the comment is due all the same.
-            left = commented + HEARTBEAT - time.monotonic()
-            await subscription.wait(min(left, _pause(seen.turns_at, blind)))
+            beat = _next_beat(commented)
+            await subscription.wait(min(beat - time.monotonic(), _pause(seen.turns_at, blind)))
             if subscription.ended:
                 break
             now = await _read(feed, ticket.key)
@@ -237,12 +242,12 @@ class Application:
             blind = now is UNREADABLE
             events = [] if blind else list(feed.changes(seen, now, ticket))
             seen = seen if blind else now
-            due = time.monotonic() - commented >= HEARTBEAT
+            due = time.monotonic() >= beat
             if not events and not due:
                 continue
             # Who can't be judged is told nothing: there is nothing to tell.
             if time.monotonic() - judged > TRUST and not blind:
-                if await _ticket(scope, None) != ticket:
+                if _ticket(await self._judged.load(Question.of(scope))) != ticket:
                     break
                 judged = time.monotonic()
             await sender.send_events(events, comment=due)
@@ -290,14 +295,15 @@ class Sender:
             await self._send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
-async def _ticket(scope: Scope, sender: Sender | None) -> Ticket | None:
-    """The caller's ticket; ``None`` when they get none, and then ``sender`` has told them."""
-    response = await reading.ask(scope)
-    if isinstance(response, streams.TicketResponse):
-        return response.ticket
-    if sender is not None:
-        await sender.respond(response)
-    return None
+def _ticket(response: HttpResponse | None) -> Ticket | None:
+    """The ticket in a view's answer; ``None`` when it is a refusal."""
+    return response.ticket if isinstance(response, streams.TicketResponse) else None
+
+
+def _next_beat(commented: float) -> float:
+    """When a stream that had a comment at ``commented`` has its next, on the monotonic clock; never later than due."""
+    share = HEARTBEAT * SHARE
+    return commented // share * share + HEARTBEAT
 
 
 def _tell(pk: UUID, response: HttpResponse, seconds: float) -> None:

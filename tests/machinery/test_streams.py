@@ -3,14 +3,18 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from hooks_app import confirmations, halting, keys, registry
-from hooks_app.api import waiting
+from hooks_app.api import reading, streams, waiting
+from hooks_app.api.reading import Batch, Question
 from hooks_app.models import Agent, ConfirmationRequest, RuntimeKey
 from portal import audit, tokens, wakeups
 from portal.lib import clock
@@ -157,6 +161,61 @@ def test_a_revoked_key_hears_no_more(portal: Portal, world: Any, monkeypatch: py
         keys.revoke(RuntimeKey.objects.get(agent=world.agent), actor=audit.SHELL)
         halting.set_read_only(organization=world.acme, read_only=True, actor=audit.SHELL)
         assert events.next() == END
+
+
+def test_streams_share_their_judgement_with_those_who_say_the_same_alone(
+    portal: Portal, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight streams of one key and one of another: the wake-up asks the view twice, and each gets its own answer."""
+    monkeypatch.setattr(waiting, "TRUST", 0)
+    key, plain = keys.issue(organization=world.acme, scopes=["registry"], actor=audit.SHELL)
+    with ExitStack() as stack:
+        many = [stack.enter_context(portal.events(EVENTS, world.key)) for _ in range(8)]
+        other = stack.enter_context(portal.events(EVENTS, plain))
+        for events in [*many, other]:
+            greet(events)
+        asked = list[Question]()
+
+        def judge(questions: list[Question]) -> dict[Question, Any]:
+            asked.extend(questions)
+            return reading.answer(questions)
+
+        monkeypatch.setattr(waiting.application, "_judged", Batch(judge))
+        keys.revoke(key, actor=audit.SHELL)
+        halting.set_read_only(organization=world.acme, read_only=True, actor=audit.SHELL)
+        told = {**FREE, "read_only": True}
+        assert [events.next() for events in many] == [("state", told)] * 8
+        assert other.next() == END
+        assert len(asked) < 9
+
+
+def test_quiet_streams_have_their_comments_together() -> None:
+    """Any two of 100 moments within a tenth of the period share the next beat, which is never late."""
+    moments = [5000.0 + number / 100 for number in range(100)]
+    assert {waiting._next_beat(moment) for moment in moments} == {5010.0}
+    many = [number / 7 for number in range(2000)]
+    assert all(0.9 * waiting.HEARTBEAT <= waiting._next_beat(one) - one <= waiting.HEARTBEAT for one in many)
+
+
+def test_agents_are_read_together(world: Any, pending: Make) -> None:
+    """Three statements for all, and each agent has its own registry, state and requests."""
+    mine, theirs = pending(), pending(agent=world.other)
+    make.publish(world.other)
+    halting.halt(organization=world.acme, agent=world.other, reason="drill", actor=audit.SHELL)
+    agents = [world.agent, world.other, world.theirs]
+    for agent in agents:
+        registry.head(agent)
+    with CaptureQueriesContext(connection) as statements:
+        found = streams.read_agents([agent.pk for agent in agents])
+    assert len(statements) == 3
+    assert set(found) == {agent.pk for agent in agents}
+    for agent in agents:
+        revision = registry.head(agent).revision
+        assert revision
+        assert found[agent.pk].registry == {"revision": revision.number, "digest": revision.digest}
+    assert found[world.agent.pk].confirmations == {str(mine.pk): "pending"}
+    assert found[world.other.pk].confirmations == {str(theirs.pk): "pending"}
+    assert [found[agent.pk].state["halted"] for agent in agents] == [False, True, False]
 
 
 def test_an_agent_that_is_switched_off_has_no_registry(portal: Portal, world: Any) -> None:
