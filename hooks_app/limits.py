@@ -28,6 +28,9 @@ log = structlog.get_logger(__name__)
 
 HOOK = "connector_rate_limit"
 NOTICES_PER_MINUTE = 30
+# Milliseconds. A call counts for its whole window, the last moment included, and Redis tells that to 0.1 ms: whoever
+# comes back when told so must not be a moment early.
+MARGIN = 1
 # How long the answer to one call is kept: longer than the longest window.
 KEPT = timedelta(days=2)
 
@@ -110,10 +113,10 @@ def _hit(scope: list[str | None], amount: int, seconds: int) -> Verdict:
         raise Problem(
             503, "limits_unavailable", "The counter of rate limits can't be reached; try again."
         ) from None
-    wait = 0.0 if allowed else max(0.001, stats.reset_time - time.time())
+    milliseconds = 0 if allowed else max(0, math.ceil((stats.reset_time - time.time()) * 1000)) + MARGIN
     return Verdict(
         allowed=allowed,
         limit=amount,
         remaining=max(0, stats.remaining),
-        retry_after_seconds=math.ceil(wait * 1000) / 1000,
+        retry_after_seconds=milliseconds / 1000,
     )

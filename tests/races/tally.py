@@ -35,9 +35,9 @@ class Tally:
             self.played += 1
             yield
 
-    def seen(self, kind: str) -> None:
-        """One more round ended like this."""
-        self.won[kind] += 1
+    def seen(self, kind: str, times: int = 1) -> None:
+        """One more round ended like this; or so many of its parts."""
+        self.won[kind] += times
 
     def fault(self, kind: str, wrong: bool | int) -> None:
         """So many more faults of this kind; 0 puts the kind on record."""
