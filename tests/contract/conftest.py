@@ -156,3 +156,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def acme(world: World) -> Api:
     """The client with the organization's key."""
     return world["acme"]
+
+
+@pytest.fixture(scope="session")
+def hooked(world: World) -> World:
+    """The same world, with the organization of ``files/hooks.yaml`` and a key of that name."""
+    done = world.command("apply", str(FILES / "hooks.yaml"))
+    assert done.returncode == 0, done.stderr
+    world.issued["hooked"] = world.command("issue_key", "--org", "hooked").stdout.strip()
+    return world
