@@ -7,7 +7,7 @@ What must be seen is written in its owner's transaction; a poke and a sweep brin
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from channels_app.outbox import Job, Status
 from channels_app.pokes import poke_on_commit
 from portal import audit, metrics, outages
 from portal.lib import clock
+from portal.lib.composed import Composed, Parameter
 from portal.lib.crypto import DecryptionFailed, bearer_digest
 from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem
@@ -37,6 +38,9 @@ SWEEP_SECONDS = 20.0
 REPEAT_MARGIN = 120
 # How long the end of a call is kept in hand while the database is away; less than the row's lease.
 SETTLE_SECONDS = 30.0
+# As they are shown.
+_DELIVERIES = Delivery.objects.select_related("channel").order_by("created_at", "pk")
+_OF_TOPIC = Composed(_DELIVERIES.filter(topic=Parameter("topic")))
 # Refusals of our own, which say nothing about the platform.
 NOT_ASKED = {"channel_unusable", "forbidden_address", "internal", "token_busy"}
 
@@ -116,8 +120,11 @@ def _show(row: Delivery, card: Card) -> None:
 def represent(topics: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     """The deliveries of each topic as the API shows them, in the order in which they were made; one query for all."""
     shown: dict[str, list[dict[str, Any]]] = {topic: [] for topic in topics}
-    rows = Delivery.objects.filter(topic__in=list(shown)).select_related("channel")
-    for row in rows.order_by("created_at", "pk"):
+    if len(shown) == 1:
+        rows: Iterable[Delivery] = _OF_TOPIC.rows(topic=next(iter(shown)))
+    else:
+        rows = _DELIVERIES.filter(topic__in=list(shown))
+    for row in rows:
         shown[row.topic].append(
             {
                 "channel": row.channel.slug,

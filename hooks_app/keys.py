@@ -10,8 +10,15 @@ from hooks_app.models import Agent, RuntimeKey
 from hooks_app.models.keys import KEY_PREFIX, KEY_SCOPES, default_scopes
 from portal import audit, outages
 from portal.lib import clock, crypto
+from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, invalid
 from portal.models import Organization, User
+
+_BY_DIGEST = Composed(
+    RuntimeKey.objects.select_related("organization", "agent", "created_by").filter(
+        digest=Parameter("digest"), revoked_at__isnull=True
+    )
+)
 
 
 def issue(
@@ -59,11 +66,7 @@ def authenticate(plain: str) -> RuntimeKey | None:
     maker's account is inactive. Notes the minute of its use."""
     if not plain.startswith(KEY_PREFIX):
         return None
-    key = (
-        RuntimeKey.objects.select_related("organization", "agent", "created_by")
-        .filter(digest=crypto.bearer_digest(plain), revoked_at__isnull=True)
-        .first()
-    )
+    key = _BY_DIGEST.first(digest=crypto.bearer_digest(plain))
     now = clock.now()
     if key is None or (key.expires_at is not None and key.expires_at <= now):
         return None

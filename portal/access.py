@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 
+from portal.lib.composed import Parameter
 from portal.models import Membership, Organization, Role, User
 
 M = TypeVar("M", bound=Model)
@@ -44,8 +45,8 @@ def rows(queryset: QuerySet[M], user: User, *roles: str, path: str = "organizati
 def rows_of_key(
     queryset: QuerySet[M],
     *,
-    organization_id: UUID,
-    agent_id: UUID | None,
+    organization_id: UUID | Parameter,
+    agent_id: UUID | Parameter | None,
     path: str = "organization",
     agent_path: str = "agent",
 ) -> QuerySet[M]:

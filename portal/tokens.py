@@ -7,9 +7,16 @@ from django.db import transaction
 
 from portal import audit, outages
 from portal.lib import clock, crypto
+from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, invalid
 from portal.models import PersonalToken, User
 from portal.models.tokens import TOKEN_PREFIX, TOKEN_SCOPES, default_scopes
+
+_BY_DIGEST = Composed(
+    PersonalToken.objects.select_related("user").filter(
+        digest=Parameter("digest"), revoked_at__isnull=True, user__is_active=True
+    )
+)
 
 
 def issue(
@@ -53,11 +60,7 @@ def authenticate(plain: str) -> PersonalToken | None:
     """
     if not plain.startswith(TOKEN_PREFIX):
         return None
-    token = (
-        PersonalToken.objects.select_related("user")
-        .filter(digest=crypto.bearer_digest(plain), revoked_at__isnull=True, user__is_active=True)
-        .first()
-    )
+    token = _BY_DIGEST.first(digest=crypto.bearer_digest(plain))
     now = clock.now()
     if token is None or (token.expires_at is not None and token.expires_at <= now):
         return None

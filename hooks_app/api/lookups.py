@@ -4,6 +4,7 @@ What does not exist and what lies outside the caller's reach are one and the sam
 """
 
 import re
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import access
 from portal.lib import ids
+from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, invalid, not_found
 from portal.models.organizations import SLUG_PATTERN
 
@@ -83,11 +85,29 @@ def confirmations_of(caller: Caller) -> QuerySet[ConfirmationRequest]:
 
 def confirmation(caller: Caller, reference: str) -> ConfirmationRequest:
     """The request with the id ``reference``. Raises 404 ``not_found``."""
-    rows = confirmations.prefetched(confirmations_of(caller))
-    found = rows.filter(pk=uuid(reference)).first()
+    if isinstance(caller, RuntimeCaller):
+        found = _of_key(caller, reference, whole=True)
+    else:
+        found = confirmations.prefetched(confirmations_of(caller)).filter(pk=uuid(reference)).first()
     if found is None:
         raise not_found()
     return found
+
+
+def _of_key(caller: RuntimeCaller, reference: str, *, whole: bool) -> ConfirmationRequest | None:
+    composed = _compose(of_agent=caller.agent_id is not None, whole=whole)
+    return composed.first(id=uuid(reference), organization=caller.organization_id, agent=caller.agent_id)
+
+
+@cache
+def _compose(*, of_agent: bool, whole: bool) -> Composed[ConfirmationRequest]:
+    requests = ConfirmationRequest.objects.all()
+    rows = access.rows_of_key(
+        requests.select_related("agent", "organization") if whole else requests.only("pk"),
+        organization_id=Parameter("organization"),
+        agent_id=Parameter("agent") if of_agent else None,
+    )
+    return Composed(rows.filter(pk=Parameter("id")))
 
 
 def own_confirmation(caller: RuntimeCaller, reference: str) -> ConfirmationRequest:
@@ -95,7 +115,7 @@ def own_confirmation(caller: RuntimeCaller, reference: str) -> ConfirmationReque
 
     Raises 404 ``not_found``.
     """
-    found = confirmations_of(caller).filter(pk=uuid(reference)).only("pk").first()
+    found = _of_key(caller, reference, whole=False)
     if found is None:
         raise not_found()
     return found

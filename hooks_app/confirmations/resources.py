@@ -1,6 +1,6 @@
 """The confirmation as the API shows it (contract 4.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
@@ -10,6 +10,9 @@ from hooks_app import appearance
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
+from portal.lib.composed import Composed, Parameter
+
+_DECISIONS = Composed(Decision.objects.select_related("user").filter(request=Parameter("request")))
 
 
 def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
@@ -24,7 +27,9 @@ def _decisions() -> Any:
 
 def represent(request: ConfirmationRequest) -> dict[str, Any]:
     """The resource: arguments redacted by the paths frozen with it; in addition ``url`` and what was reported."""
-    return represent_all([request])[0]
+    topic = rows.topic(request.pk)
+    sent = deliveries.represent([topic])[topic]
+    return _resource(request, _DECISIONS.rows(request=request.pk), sent)
 
 
 def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any]]:
@@ -32,10 +37,12 @@ def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any
     prefetch_related_objects(requests, _decisions())
     topics = {request.pk: rows.topic(request.pk) for request in requests}
     shown = deliveries.represent(list(topics.values()))
-    return [_resource(request, shown[topics[request.pk]]) for request in requests]
+    return [_resource(request, request.decisions.all(), shown[topics[request.pk]]) for request in requests]
 
 
-def _resource(request: ConfirmationRequest, sent: list[dict[str, Any]]) -> dict[str, Any]:
+def _resource(
+    request: ConfirmationRequest, decisions: Iterable[Decision], sent: list[dict[str, Any]]
+) -> dict[str, Any]:
     status = appearance.status_now(request)
     expired_unswept = status != request.status
     return {
@@ -55,7 +62,7 @@ def _resource(request: ConfirmationRequest, sent: list[dict[str, Any]]) -> dict[
         "mode": request.mode,
         "policy": {key: request.policy[key] for key in ("slug", "scope", "quorum")},
         "stage": None,
-        "decisions": [_decision(decision) for decision in request.decisions.all()],
+        "decisions": [_decision(decision) for decision in decisions],
         "created_at": clock.rfc3339(request.created_at),
         "expires_at": clock.rfc3339(request.expires_at),
         "ended_at": clock.rfc3339(request.expires_at if expired_unswept else request.ended_at),

@@ -5,18 +5,20 @@ from uuid import UUID
 from hooks_app.models import ConfirmationRequest
 from portal import wakeups
 from portal.audit import Actor
+from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import not_found
 
 TOPIC_PREFIX = "confirmation"
+_BY_ID = Composed(
+    ConfirmationRequest.objects.select_related("agent", "organization", "initiator_user").filter(
+        pk=Parameter("id")
+    )
+)
 
 
 def load(request_id: UUID) -> ConfirmationRequest:
     """The request as it stands now, with agent, owner and organization. Raises 404 ``not_found``."""
-    row = (
-        ConfirmationRequest.objects.select_related("agent", "organization", "initiator_user")
-        .filter(pk=request_id)
-        .first()
-    )
+    row = _BY_ID.first(id=request_id)
     if row is None:
         raise not_found()
     # It is the same one, and was read with the row.

@@ -22,7 +22,7 @@ def read(statement: str, parameters: Mapping[str, Any]) -> list[Row]:
     In the rows, times are aware, JSON is text, and for UUIDs there is :func:`as_uuid`. The caller gives the connection
     back with :func:`release`. Raises Django's ``DatabaseError`` and its kinds.
     """
-    adapted = {name: _adapt(value) for name, value in parameters.items()}
+    adapted = {name: adapt(value) for name, value in parameters.items()}
     connection.ensure_connection()
     if connection.vendor != "postgresql":
         with connection.cursor() as cursor:
@@ -48,7 +48,8 @@ def as_uuid(value: UUID | str) -> UUID:
     return value if isinstance(value, UUID) else UUID(value)
 
 
-def _adapt(value: Any) -> Any:
+def adapt(value: Any) -> Any:
+    """A parameter as this database's driver takes it."""
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     if isinstance(value, UUID) and not connection.features.has_native_uuid_field:
