@@ -73,7 +73,8 @@ def times(purpose: str, fault: str, count: int, *, after: int = 0) -> Plan:
 class Breaker:
     """``async with Breaker(target) as breaker:`` listens at ``breaker.url``; ``plan`` says what breaks.
 
-    ``met`` counts the faults by purpose and kind; ``asked`` has the purpose and body of each request.
+    ``change`` may rewrite an answer, and ``retell`` a request's head, before it goes on. ``met`` counts the faults by
+    purpose and kind; ``asked`` has the purpose and body of each request.
     """
 
     def __init__(self, target: str, plan: Plan | None = None, change: Change | None = None) -> None:
@@ -85,6 +86,7 @@ class Breaker:
         self._refusing: asyncio.Task[None] | None = None
         self.plan = plan or (lambda asked, which: None)
         self.change = change
+        self.retell: Callable[[bytes], bytes] = lambda head: head
         self.met: Counter[tuple[str, str]] = Counter()
         self.asked: list[tuple[str, Any]] = []
         self.url = ""
@@ -134,6 +136,7 @@ class Breaker:
         said = json.loads(body) if body else {}
         self.asked.append((purpose, said))
         fault = self.plan(purpose, f"{path} {said.get('tool_call_id') or said.get('call') or ''}")
+        head = self.retell(head)
         if fault is None:
             await self._pass_on(purpose, head + body, reader, writer)
             return

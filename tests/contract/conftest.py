@@ -164,4 +164,5 @@ def hooked(world: World) -> World:
     done = world.command("apply", str(FILES / "hooks.yaml"))
     assert done.returncode == 0, done.stderr
     world.issued["hooked"] = world.command("issue_key", "--org", "hooked").stdout.strip()
+    world.clients["hooked"] = Api(world.portal.url, world.issued["hooked"])
     return world

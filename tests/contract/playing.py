@@ -1,6 +1,7 @@
 """Runtimes in the test's process: the documented API of the package, against the real portal."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -40,6 +41,16 @@ async def eventually(condition: Callable[[], Any], *, seconds: float = 20.0, wha
         assert asyncio.get_running_loop().time() < deadline, f"{what} did not happen within {seconds:g} s"
         await asyncio.sleep(0.02)
     return value
+
+
+class Hands:
+    """A monotonic clock that can be put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
 
 
 class Scene:

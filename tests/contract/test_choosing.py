@@ -23,8 +23,8 @@ def test_a_tool_filter_is_a_glob_that_minds_case_and_holds_at_tool_points_only(h
         pattern: Seen(name=pattern, tool_filter=pattern)
         for pattern in ("oa__*", "OA__*", "oa__rea?", "oa__[rw]*", "oa__read", "oa__rea", "*")
     }
-    everywhere = Seen(name="everywhere", tool_filter="oa__*")
-    everywhere.points = (HookEvent.PRE_TOOL_USE, HookEvent.USER_PROMPT_SUBMIT)  # type: ignore[misc]
+    points = (HookEvent.PRE_TOOL_USE, HookEvent.USER_PROMPT_SUBMIT)
+    everywhere = Seen(name="everywhere", tool_filter="oa__*", points=points)
 
     async def scene() -> None:
         async with Scene(hooked, key="hooked") as at, at.session("counted") as session:

@@ -1,7 +1,6 @@
 """Section 5, the portal out of reach, and what survives its restart. Last: it stops the portal of the other tests."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -10,17 +9,7 @@ import pytest
 from hookgate import Runtime
 
 from tests.contract.conftest import World
-from tests.contract.playing import Scene, Tool, eventually, play
-
-
-class Hands:
-    """A monotonic clock that can be put forward."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self.ahead
+from tests.contract.playing import Hands, Scene, Tool, eventually, play
 
 
 @pytest.fixture

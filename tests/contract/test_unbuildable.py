@@ -36,6 +36,7 @@ REASONS = {
     "watching-guard": (None, "mode"),
     "watching-gate": (None, "mode"),
     "ambiguous": ("ambiguous_channel", ""),
+    "whole-runs": ("not_available", "barrier"),
     "tap-nowhere": (None, ""),
     "tap-asleep": (None, ""),
 }
