@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import threads
+from hookgate import loopthread, threads
 from hookgate.events import HookEvent
+from hookgate.loopthread import LoopThread
 from hookgate.result import MergedResult, Outcome
 from hookgate.runtime import Runtime, read_environment
 
@@ -19,43 +20,18 @@ if TYPE_CHECKING:
     from hookgate.registry import HookRegistry
     from hookgate.session import Session
 
-T = TypeVar("T")
-
-
-class _Loop:
-    """An event loop in a daemon thread."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="hookgate-loop", daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop and wait here. An interrupt of this thread cancels the work."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
-
 
 class SyncRuntime:
-    """`hookgate.Runtime` for plain programs; use it as ``with``. Options as for `Runtime`."""
+    """`hookgate.Runtime` for plain programs; use it as ``with``. Options as for `Runtime`.
+
+    Any number of threads may use it and its sessions. Ctrl-C while a call waits for people detaches it.
+    Raises RuntimeError in a thread that runs an event loop, and in a child of the process that entered it.
+    """
 
     def __init__(self, url: str, key: str, **options: Any) -> None:
         self._arguments = (url, key)
         self._options = options
-        self._loop: _Loop | None = None
+        self._loop: LoopThread | None = None
         self._runtime: Runtime | None = None
 
     @classmethod
@@ -64,7 +40,7 @@ class SyncRuntime:
         return cls(*read_environment(), **options)
 
     def __enter__(self) -> Self:
-        self._loop = _Loop()
+        self._loop = LoopThread()
         try:
             self._runtime = self._loop.run(self._open())
         except BaseException:
@@ -81,7 +57,7 @@ class SyncRuntime:
         assert self._loop is not None
         assert self._runtime is not None
         try:
-            self._loop.run(self._runtime.aclose())
+            self._loop.run_last(self._runtime.aclose())
         finally:
             self._loop.close()
 
@@ -98,9 +74,9 @@ class SyncRuntime:
     def session(self, agent: str, **options: Any) -> SyncSession:
         """As `Runtime.session`; use it as ``with``."""
         loop, runtime = self._entered()
-        return SyncSession(loop, lambda: runtime.session(agent, **options))
+        return SyncSession(loop, runtime, lambda: runtime.session(agent, **options))
 
-    def _entered(self) -> tuple[_Loop, Runtime]:
+    def _entered(self) -> tuple[LoopThread, Runtime]:
         if self._loop is None or self._runtime is None:
             raise RuntimeError("enter the runtime first: with SyncRuntime(…) as runtime")
         return self._loop, self._runtime
@@ -109,8 +85,9 @@ class SyncRuntime:
 class SyncSession:
     """`hookgate.session.Session` for plain programs."""
 
-    def __init__(self, loop: _Loop, make: Callable[[], Session | Delegation]) -> None:
+    def __init__(self, loop: LoopThread, runtime: Runtime, make: Callable[[], Session | Delegation]) -> None:
         self._loop = loop
+        self._runtime = runtime
         self._make = make
         self._manager: Session | Delegation | None = None
         self._session: Session | None = None
@@ -127,7 +104,7 @@ class SyncSession:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._manager is not None
-        self._loop.run(self._manager.__aexit__(kind, error, traceback))
+        self._loop.run_last(self._manager.__aexit__(kind, error, traceback))
 
     @property
     def context(self) -> str:
@@ -157,15 +134,16 @@ class SyncSession:
             return await done
 
         tool = execute if not callable(execute) or threads.is_async(execute) else execute_in_caller
-        future = asyncio.run_coroutine_threadsafe(
-            session.call_tool(name, args, execute=tool, **options), loop
-        )
+        future = self._loop.submit(session.call_tool(name, args, execute=tool, **options))
         future.add_done_callback(lambda _: jobs.put(None))
         try:
             while (job := jobs.get()) is not None:
                 _run_job(execute, *job, loop)
-            return future.result()
-        except BaseException:
+            return loopthread.take(future)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                # The program is about to end, however long its own clean-up takes: the request is for the next one.
+                self._runtime.detach()
             future.cancel()
             raise
 
@@ -180,7 +158,7 @@ class SyncSession:
     def delegate(self, agent: str, **options: Any) -> SyncSession:
         """As `Session.delegate`; use it as ``with``."""
         session = self._entered()
-        return SyncSession(self._loop, lambda: session.delegate(agent, **options))
+        return SyncSession(self._loop, self._runtime, lambda: session.delegate(agent, **options))
 
     def _entered(self) -> Session:
         if self._session is None:
@@ -198,9 +176,17 @@ def _run_job(
         result = execute(args)
     except Exception as error:  # noqa: BLE001  (what a tool raises is its outcome)
         failure = RuntimeError("the tool raised StopIteration") if isinstance(error, StopIteration) else error
-        loop.call_soon_threadsafe(_settle, done, None, failure)
+        _tell(loop, done, None, failure)
     else:
-        loop.call_soon_threadsafe(_settle, done, result, None)
+        _tell(loop, done, result, None)
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], result: Any, error: Exception | None
+) -> None:
+    # The runtime may have been left while the tool ran; the call has been told already.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_settle, done, result, error)
 
 
 def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -23,7 +23,7 @@ def sync_portal() -> Iterator[FakePortal]:
     thread.start()
     portal = asyncio.run_coroutine_threadsafe(_open(), loop).result()
     yield portal
-    asyncio.run_coroutine_threadsafe(portal.stop(), loop).result()
+    asyncio.run_coroutine_threadsafe(_close(portal), loop).result()
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -31,6 +31,15 @@ def sync_portal() -> Iterator[FakePortal]:
 
 async def _open() -> FakePortal:
     return await FakePortal().__aenter__()
+
+
+async def _close(portal: FakePortal) -> None:
+    await portal.stop()
+    # Connections that clients have left open.
+    serving = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
 
 
 def test_the_sync_runtime_does_the_same(sync_portal: FakePortal) -> None:
