@@ -56,8 +56,11 @@ class RegistrySource:
     async def refresh(self, *, force: bool = False) -> None:
         """Ask the portal when it is time to; callers at the same time share one request."""
         if force or self._is_due():
-            # Shielded: one caller's cancellation must not fail the others.
-            await asyncio.shield(self._take_off())
+            flight = self._take_off()
+            # One caller's cancellation must not fail the others, and `close` ends the request, not its callers.
+            await asyncio.wait({flight})
+            if not flight.cancelled():
+                flight.result()
 
     def invalidate(self) -> None:
         """What is held is out of date: ask now, and once more where the answer under way may be older."""

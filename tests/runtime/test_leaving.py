@@ -220,3 +220,26 @@ def test_a_call_that_is_cancelled_while_its_request_is_posted_takes_it_back() ->
             assert (tool.runs, len(portal.seen("create"))) == ([], 1)
 
     asyncio.run(run())
+
+
+def test_closing_the_runtime_ends_what_waits_for_a_registry_without_cancelling_it() -> None:
+    async def run() -> None:
+        async with FakePortal() as portal:
+            portal.publish(manifest())
+            tool = Tool()
+            async with Runtime(portal.url, KEY, pacing=FAST, timeout=30.0) as runtime:
+                session = await runtime.session("procurement").__aenter__()
+                asked = len(portal.seen("registry"))
+                portal.standing["registry"] = "slow"
+                runtime.source("procurement", "chat").invalidate()
+                await eventually(lambda: len(portal.seen("registry")) == asked + 1)
+                call = asyncio.create_task(session.call_tool("oa__read", {}, execute=tool))
+                entering = asyncio.create_task(runtime.session("procurement", surface="api").__aenter__())
+                await eventually(lambda: len(portal.seen("registry")) == asked + 2)
+            async with asyncio.timeout(5):
+                outcome, entered = await asyncio.gather(call, entering)
+            assert (outcome.blocked_by, tool.runs) == ("session", [])
+            late = await entered.call_tool("oa__read", {}, execute=tool)
+            assert (late.blocked_by, tool.runs) == ("session", [])
+
+    asyncio.run(run())
