@@ -83,8 +83,11 @@ class Call:
 class Scene:
     """Calls of one runtime through one proxy, and the people who decide, who come by another way."""
 
-    def __init__(self, bob: Api, breaker: Breaker, runtime: Runtime) -> None:
+    def __init__(
+        self, bob: Api, breaker: Breaker, runtime: Runtime, *, user: dict[str, str] = STRANGER
+    ) -> None:
         self.bob = bob
+        self.user = user
         self.breaker = breaker
         self.runtime = runtime
 
@@ -97,7 +100,7 @@ class Scene:
                 deciding.add(asyncio.ensure_future(self._decide(call, event, task)))
 
         async with self.runtime.session(
-            agent, user=STRANGER, conversation_id=call.conversation, on_event=hear
+            agent, user=self.user, conversation_id=call.conversation, on_event=hear
         ) as session:
             task = asyncio.ensure_future(
                 session.call_tool(call.tool, {"n": 1}, execute=call.execute, tool_call_id="t")
