@@ -3,7 +3,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
-SOAK_TESTS ?= tests/races tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
+SOAK_TESTS ?= tests/races tests/e2e tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
 
 .PHONY: help run demo test soak bench check format messages
 

@@ -13,6 +13,7 @@ from channels_app.sandbox.server import SandboxServer
 from examples import demo, sample
 from examples.portal_process import PortalProcess, free_port
 from tests import services
+from tests.e2e import limits
 from tests.operations import compose
 
 PRODUCTION = (compose.arguments("worker"), compose.arguments("beat"))
@@ -61,8 +62,11 @@ def staged(backend: str, folder: Path, *, file: Path = demo.FILE) -> Iterator[St
 
 @pytest.fixture(scope="module", params=["embedded", "production"])
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The demo's stage, once per module and way of running."""
-    with staged(request.param, tmp_path_factory.mktemp(request.param)) as built:
+    """The demo's stage, with one more agent, once per module and way of running."""
+    folder = tmp_path_factory.mktemp(request.param)
+    file = folder / "stage.yaml"
+    file.write_text(demo.FILE.read_text() + limits.AGENT)
+    with staged(request.param, folder, file=file) as built:
         yield built
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from examples import demo
+from tests.e2e import limits
 from tests.e2e.conftest import METRICS_TOKEN, Stage
 from tests.operations import compose
 
@@ -113,6 +114,37 @@ def test_a_requests_id_goes_into_the_worker(events: list[dict[str, Any]]) -> Non
         for line in sent
     )
     assert all(line["delivery"] and line["channel"] == "chat" for line in sent)
+
+
+def test_a_rate_limit_holds_against_sixteen_runtimes_at_once(stage: Stage) -> None:
+    limits.play(stage.portal.url, stage.key, database="postgresql" if stage.portal.companions else "sqlite")
+
+
+def test_the_demo_prints_a_line_for_each_step(
+    on_stage: Callable[[demo.Step], demo.Demo],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """One that holds, and one that does not."""
+
+    async def failing(scene: demo.Demo) -> None:
+        """a step that fails"""
+        demo.expect(False, "what was seen")
+
+    failures: list[int] = []
+
+    async def play(scene: demo.Demo) -> None:
+        failures.append(await demo.play(scene))
+
+    monkeypatch.setattr(demo, "STEPS", (demo.no_approval, failing))
+    on_stage(play)
+    printed = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
+    assert [re.sub(r"\d+\.\d\d s", "TIME", line) for line in printed] == [
+        "ok TIME a call that needs no approval runs at once",
+        "FAIL StepFailed: what was seen",
+        "TIME a step that fails",
+    ]
+    assert failures == [1]
 
 
 def scrape(url: str, token: str) -> str:
