@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hookgate import HookContext, HookResult, PostToolUseHook
+from hookgate import HookContext, HookEvent, HookResult, PostToolUseHook
 
 from tests.contract.conftest import World
 from tests.contract.outside import KIM, STRANGER
@@ -137,6 +137,15 @@ def test_what_the_catalogue_does(hooked: World) -> None:
     # It is told of the points that it names, and of no others.
     assert outcomes(stop.trace, "notify") == []
     hooked.card("told at Notification", chat="oc_2")
+
+
+def test_a_notice_may_be_sent_at_any_point(hooked: World) -> None:
+    async def scene() -> list[list[str]]:
+        async with Scene(hooked, key="hooked") as at, at.session("anywhere") as session:
+            merged = [await session.emit(event, tool_name="x", tool_args={}) for event in HookEvent]
+            return [outcomes(one.trace, "notify") for one in merged]
+
+    assert play(scene()) == [["would_allow"]] * 15
 
 
 def test_every_name_of_the_catalogue_is_served(hooked: World) -> None:

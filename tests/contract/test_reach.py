@@ -14,7 +14,7 @@ from tests.contract.breaking import Breaker
 from tests.contract.conftest import World
 from tests.contract.faults import PACING
 from tests.contract.outside import STRANGER, digest
-from tests.contract.playing import Hands, Tool, play
+from tests.contract.playing import Hands, Tool, eventually, play
 
 
 class Between:
@@ -196,11 +196,20 @@ def test_arguments_that_an_approver_changed_pass_the_other_hooks_again(hooked: W
     assert [body["args_digest"] for body in at.bodies("consume")] == used
 
 
-@pytest.mark.parametrize(("agent", "key", "tool", "channels"), [
-    ("triggered", "acme", "oa__write", ["spare"]), ("procurement", "acme", "oa__pay", ["ops"]),
-    ("procurement", "solo", "anything", ["only"]), ("quiet", "acme", "oa__pay", [])])  # fmt: skip
+ROUTES = {
+    # agent, key, tool: the channels of the cards, and the policy
+    ("triggered", "acme", "oa__write"): (["spare"], "by-group"),
+    ("triggered", "acme", "free"): (["ops"], "reasoned"),
+    ("procurement", "acme", "oa__pay"): (["ops"], "payments"),
+    ("procurement", "solo", "anything"): (["only"], "default"),
+    ("spelled", "hooked", "anything"): (["room"], "default"),
+    ("quiet", "acme", "oa__pay"): ([], "payments"),
+}
+
+
+@pytest.mark.parametrize(("agent", "key", "tool"), ROUTES)
 def test_cards_go_to_the_triggers_channel_else_the_agents_else_the_platforms_only_one(
-    hooked: World, agent: str, key: str, tool: str, channels: list[str]
+    hooked: World, agent: str, key: str, tool: str
 ) -> None:
     asked: list[Any] = []
 
@@ -212,13 +221,13 @@ def test_cards_go_to_the_triggers_channel_else_the_agents_else_the_platforms_onl
             call = asyncio.create_task(
                 session.call_tool(tool, {"amount": 60000}, execute=Tool(), tool_call_id="t")
             )
-            while not asked:  # noqa: ASYNC110  (bounded by the scene)
-                await asyncio.sleep(0.01)
+            await eventually(lambda: asked)
             request = await asyncio.to_thread(hooked[key].read, asked[0])
             await session.cancel("t")
             await call
             return request
 
     request = play(scene())
-    assert sorted({delivery["channel"] for delivery in request["deliveries"]}) == channels
+    went_to = sorted({delivery["channel"] for delivery in request["deliveries"]})
+    assert (went_to, request["policy"]["slug"]) == ROUTES[agent, key, tool]
     assert request["hook"] == "approval_gate"
