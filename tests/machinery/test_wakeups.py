@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from hooks_app import halting
 from hooks_app.models import ConfirmationRequest
-from portal import wakeups
+from portal import audit, wakeups
 from portal.hub import Hub, Subscription
 from portal.relays import SQLiteRelay
 from tests import services
@@ -124,6 +125,38 @@ def test_publishing_waits_for_the_commit(office: None, monkeypatch: pytest.Monke
     assert published == ["a:1", "b:1"]
     wakeups.publish_on_commit("c:1")  # no transaction: at once
     assert published == ["a:1", "b:1", "c:1"]
+
+
+SWITCHES: dict[str, Callable[[Any], object]] = {
+    "halt an agent": lambda world: halting.halt(
+        organization=world.acme, agent=world.agent, reason="drill", actor=audit.SHELL
+    ),
+    "halt all": lambda world: halting.halt(organization=world.acme, reason="drill", actor=audit.SHELL),
+    "resume": lambda world: halting.resume(organization=world.acme, actor=audit.SHELL),
+    "read-only": lambda world: halting.set_read_only(
+        organization=world.acme, read_only=True, actor=audit.SHELL
+    ),
+}
+
+
+def test_a_switch_thrown_in_this_process_names_whom_it_stops(office: None, world: Any) -> None:
+    """They hear of it at once, that is, whenever the file is looked at next."""
+
+    async def scene() -> None:
+        topics = (f"agent:{world.agent.pk}", f"organization:{world.acme.pk}")
+        async with wakeups.subscribe(*topics) as subscription:
+            for throw in SWITCHES.values():
+
+                def run(throw: Callable[[Any], object] = throw) -> None:
+                    throw(world)
+                    connection.close()
+
+                in_thread(run)
+                assert await subscription.wait(5)
+                while not subscription.named:  # the relay's connecting woke first
+                    assert await subscription.wait(5)
+
+    asyncio.run(scene())
 
 
 @pytest.fixture(params=["own", "redis"])
