@@ -31,14 +31,16 @@ organizations:
                  verification_token: "${TOKEN}", base_url: "${PLATFORM}"}
     approval_policies:
       - {slug: patient, timeout_seconds: 60, start_by_seconds: 60}
-      - {slug: short, timeout_seconds: 2, start_by_seconds: 1}
+      - {slug: short, timeout_seconds: 2}
       - {slug: brief, timeout_seconds: 1}
+      - {slug: lapsing, timeout_seconds: 60, start_by_seconds: 1}
     connectors:
       - slug: oa
         actions:
           - {name: pay, requires_confirmation: true, policy: patient}
           - {name: short, requires_confirmation: true, policy: short}
           - {name: brief, requires_confirmation: true, policy: brief}
+          - {name: lapse, requires_confirmation: true, policy: lapsing}
           - {name: write}
     agents:
       - &agent {slug: plain, name: Plain, owner: alice, confirmation_mode: inline_only, max_pending: 1000}
@@ -54,15 +56,15 @@ organizations:
 KINDS = ("approved", "rejected", "expired", "withdrawn", "ungated")
 MAY_RUN = {"approved", "ungated"}
 # Seconds. What is to be too slow must not keep a test; everything else may take its time on a machine at work.
-TIMEOUTS = {"slow": 1.0}
-TIMEOUT = 5.0
+TIMEOUTS = {"slow": 1.5}
+TIMEOUT = 15.0
 PACING = replace(
     FAST, retry_delays=(0.05, 0.1, 0.2, 0.2), poll_hold=1.0, grace=0.2, pause_last=0.2, log_delay=0.05
 )
 # How often a request may fail that is repeated, and is still answered in the end.
 FEW = 2
 # Seconds for one scene; some requests expire by the clock.
-BOUND = 30.0
+BOUND = 60.0
 
 
 @dataclass
@@ -151,9 +153,9 @@ class Case:
 
     def calls(self) -> list[Call]:
         # Where no answer ever comes, a request's own time must be short for the call to end within the test.
-        soon = self.standing and self.purpose in ("wait", "consume")
+        soon = {"wait": "oa__short", "consume": "oa__lapse"} if self.standing else {}
         tools = {"expired": "oa__brief", "ungated": "oa__write"}
-        return [Call(kind, tools.get(kind, "oa__short" if soon else "oa__pay")) for kind in self.kinds]
+        return [Call(kind, tools.get(kind) or soon.get(self.purpose, "oa__pay")) for kind in self.kinds]
 
     @property
     def name(self) -> str:
