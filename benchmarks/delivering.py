@@ -32,6 +32,8 @@ WORKER = (
     "--loglevel",
     "WARNING",
 )
+# Finds what the worker was told about too long before its turn came.
+BEAT = ("-m", "celery", "-A", "portal", "beat", "--loglevel", "WARNING", "--schedule")
 
 
 class Player:
@@ -85,6 +87,7 @@ def players(url: str, folder: Path) -> Iterator[tuple[Player, Player]]:
         portal.manage("migrate", "--verbosity", "0")
         portal.manage("apply", str(file))
         portal.spawn(*WORKER)
+        portal.spawn(*BEAT, str(folder / "beat"))
         ours = Player("benchmarks.enqueuing", environment=portal.environment)
         bare = Player("benchmarks.sending", f"{url}/feishu", str(CONCURRENCY), environment=portal.environment)
         yield ours, bare

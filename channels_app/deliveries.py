@@ -41,6 +41,11 @@ SETTLE_SECONDS = 30.0
 # As they are shown.
 _DELIVERIES = Delivery.objects.select_related("channel").order_by("created_at", "pk")
 _OF_TOPIC = Composed(_DELIVERIES.filter(topic=Parameter("topic")))
+_DUE = Composed(
+    outbox.due(Parameter("now"))
+    .select_related("channel__app", "channel__organization")
+    .filter(pk=Parameter("id"))
+)
 # Refusals of our own, which say nothing about the platform.
 NOT_ASKED = {"channel_unusable", "forbidden_address", "internal", "token_busy"}
 
@@ -200,12 +205,7 @@ def _adopt(row: Delivery, tap: Tap) -> Delivery | None:
 
 def deliver(delivery_id: UUID) -> bool:
     """Bring one due row to its platform. Returns whether it was called; never raises for what the platform did."""
-    row = (
-        outbox.due(clock.now())
-        .select_related("channel__app", "channel__organization")
-        .filter(pk=delivery_id)
-        .first()
-    )
+    row = _DUE.first(id=delivery_id, now=clock.now())
     if row is None or not circuits.admits(row.channel.app):
         return False
     repeat_seconds = 0

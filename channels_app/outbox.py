@@ -22,6 +22,7 @@ from channels_app.models import Channel, Delivery, DeliveryAttempt
 from channels_app.pokes import poke_on_commit
 from portal import metrics
 from portal.lib import clock, ids
+from portal.lib.composed import Parameter
 
 # Seconds. A delivery makes at most five calls of ten seconds and may wait for another worker's token.
 LEASE = 90.0
@@ -59,7 +60,7 @@ class Job:
         return self.attempt.kind == "send"
 
 
-def due(now: datetime) -> "QuerySet[Delivery]":
+def due(now: datetime | Parameter) -> "QuerySet[Delivery]":
     """Rows that somebody should deliver now: due, and leased by nobody alive."""
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=now)
     return Delivery.objects.filter(free, due_at__lte=now)

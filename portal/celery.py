@@ -1,6 +1,7 @@
 """The Celery application. Its tasks only poke and sweep: what must happen is in the database."""
 
 import os
+import sys
 from typing import Any
 
 import kombu
@@ -72,6 +73,8 @@ app.conf.update(
     },
     beat_schedule_filename=str(settings.VAR_DIR / "celerybeat-schedule"),
 )
+# Celery would close the connection before and after each task; who opens one for tasks says when it is closed.
+app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 app.autodiscover_tasks()
 # Carries the id of the request that asked for a task into the task's log lines.
 app.steps["worker"].add(DjangoStructLogInitStep)
