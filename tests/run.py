@@ -14,11 +14,14 @@ from tests.soak import counts
 # decided before any row is read.
 ONCE = [
     "tests/access/test_table.py",
+    "tests/access/test_twins.py",
+    "tests/admin/test_access.py",
     "tests/admin/test_bad_input.py",
     "tests/admin/test_secrets.py",
     "tests/config/test_broken.py",
     "tests/config/test_broken_files.py",
     "tests/config/test_every_field.py",
+    "tests/test_house.py",
     "tests/runtime",
     "tests/sandbox",
     "tests/contract",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Generic, Self, TypeVar
@@ -33,8 +34,10 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 THREADS = 4
-# How many rows one batch reads.
+# How many rows one batch reads, and how many requests one answers: each takes far longer than a row, and whoever is
+# ready must not wait for all the others.
 BATCH = 500
+QUESTIONS = 8
 RUNTIME_HEADER = endpoint.RUNTIME_HEADER.lower().encode()
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="waiting")
@@ -107,11 +110,12 @@ def _identify(request: HttpRequest) -> None:
 class Batch(Generic[K, V]):
     """Reads what many waiters want to know in one job: whoever asks before it starts is part of it.
 
-    ``read`` takes distinct keys and returns their values; a key without one is ``None``.
+    ``read`` takes distinct keys, at most ``size``, and returns their values; a key without one is ``None``.
     """
 
-    def __init__(self, read: Callable[[list[K]], Mapping[K, V]]) -> None:
+    def __init__(self, read: Callable[[list[K]], Mapping[K, V]], *, size: int = BATCH) -> None:
         self._read = read
+        self._size = size
         self._lock = threading.Lock()
         self._wanted: dict[K, Future[V | None]] = {}
 
@@ -130,8 +134,10 @@ class Batch(Generic[K, V]):
         with self._lock:
             wanted, self._wanted = self._wanted, {}
         keys = list(wanted)
-        for start in range(0, len(keys), BATCH):
-            self._settle(keys[start : start + BATCH], wanted)
+        first, *others = [keys[start : start + self._size] for start in range(0, len(keys), self._size)]
+        for part in others:
+            _pool.submit(_job, partial(self._settle, part, wanted))
+        self._settle(first, wanted)
 
     def _settle(self, keys: list[K], wanted: dict[K, Future[V | None]]) -> None:
         try:

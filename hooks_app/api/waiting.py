@@ -112,7 +112,7 @@ class Application:
         self._inboxes = Feed(
             "inbox", Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes
         )
-        self._judged = Batch(reading.answer)
+        self._judged = Batch(reading.answer, size=reading.QUESTIONS)
         self._places = Places(settings.STREAMS_PER_CALLER)
 
     def takes(self, scope: Scope) -> bool:
