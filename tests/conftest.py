@@ -5,6 +5,7 @@ Redis-compatible server; that second run also takes the tests marked ``postgres`
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from portal.lib import clock
+from tests import services
 from tests.soak import counts
 
 COUNTS = pytest.StashKey[Path]()
@@ -52,17 +54,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings() -> None:
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A SQLite test database is a file of this process: threads and other connections must see each other's commits."""
     from django.db import connections
 
     connection = connections["default"]
     if connection.vendor == "sqlite":
-        folder = Path(tempfile.mkdtemp(prefix="hookgate-test-"))
-        connection.settings_dict["TEST"]["NAME"] = str(folder / "test.sqlite3")
+        file = tmp_path_factory.mktemp("database") / "test.sqlite3"
+        shutil.copyfile(services.migrated(), file)
+        connection.settings_dict["TEST"]["NAME"] = str(file)
     else:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         connection.settings_dict["TEST"]["NAME"] = f"test_{os.getpid()}{worker}"
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether the test database is there already, with its migrations."""
+    from django.db import connection
+
+    return connection.vendor == "sqlite"
 
 
 @pytest.fixture(autouse=True)

@@ -71,11 +71,11 @@ def migrate(portal: PortalProcess) -> None:
     if portal.environment["DATABASE_URL"]:
         portal.manage("migrate", "--verbosity", "0")
     else:
-        shutil.copyfile(_migrated(), portal.folder / "hookgate.sqlite3")
+        shutil.copyfile(migrated(), portal.folder / "hookgate.sqlite3")
 
 
 @cache
-def _migrated() -> Path:
+def migrated() -> Path:
     """A SQLite file with every migration, which take seconds; kept until one of them, or a library, is another."""
     digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
     for file in sorted(ROOT.glob("*/migrations/*.py")):
