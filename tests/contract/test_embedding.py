@@ -171,26 +171,30 @@ def test_leaving_the_runtime_detaches_too(hooked: World) -> None:
     assert hooked["hooked"].read(events[0])["status"] == "pending"
 
 
-# As docs/runtime.md has it: detach first of all, then let go.
+# As docs/runtime.md has it: detach first of all, then let go, of the program or of the calls that it has begun.
 PROGRAM = """
 import asyncio, signal, sys
 from hookgate import Runtime
 
 async def main():
     async with Runtime.from_env() as runtime:
-        me = asyncio.current_task()
-        stop = lambda: (runtime.detach(), me.cancel())
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
         hear = lambda event: print(event["id"], flush=True)
         pay = lambda args: print("ran", flush=True)
         async with runtime.session("self", conversation_id=sys.argv[1], on_event=hear) as session:
-            await session.call_tool("oa__pay", {"n": 1}, execute=pay, tool_call_id="t")
+            call = asyncio.create_task(session.call_tool("oa__pay", {"n": 1}, execute=pay, tool_call_id="t"))
+            task = {"program": asyncio.current_task(), "call": call}[sys.argv[2]]
+            stop = lambda: (runtime.detach(), task.cancel())
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+            await asyncio.wait({call})
 
 asyncio.run(main())
 """
 
 
-def test_a_process_that_is_told_to_end_leaves_its_request_to_the_next(hooked: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cancels", ["program", "call"])
+def test_a_process_that_is_told_to_end_leaves_its_request_to_the_next(
+    hooked: World, tmp_path: Path, cancels: str
+) -> None:
     conversation, tool = uuid.uuid4().hex, Tool("paid")
     environment = {
         **hooked.portal.environment,
@@ -199,7 +203,7 @@ def test_a_process_that_is_told_to_end_leaves_its_request_to_the_next(hooked: Wo
         "HOOKGATE_SPOOL_DIR": str(tmp_path / "spool"),
     }
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, conversation],
+        [sys.executable, "-c", PROGRAM, conversation, cancels],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
