@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hookgate import SyncRuntime
 from hookgate.loopthread import LoopGone
+from hookgate.threads import AbandonableThreads
 
 from tests.machinery.live import until
 from tests.runtime.documents import manifest
@@ -23,7 +24,7 @@ from tests.runtime.test_sync import sync_portal
 
 __all__ = ["sync_portal"]
 
-SECONDS = 20.0
+SECONDS = 20.0  # a stuck thread or program fails its test after so many
 
 
 def start(program: str, portal: FakePortal, *options: str) -> subprocess.Popen[str]:
@@ -102,17 +103,17 @@ def test_leaving_frees_the_threads_that_wait_and_those_that_run_a_tool(sync_port
         over.wait(SECONDS)
         return "late"
 
-    with ThreadPoolExecutor(2) as pool:
-        with SyncRuntime(sync_portal.url, KEY, pacing=FAST) as runtime:
-            session = runtime.session("procurement").__enter__()
-            waits = pool.submit(session.call_tool, "oa__purchase_pay", {}, execute=print)
-            runs = pool.submit(session.call_tool, "oa__read", {}, execute=tool)
-            until(lambda: sync_portal.seen("wait"), what="the wait for people")
-            assert running.wait(SECONDS)
-        assert waits.result(SECONDS).status == "cancelled"
-        over.set()
-        with pytest.raises(LoopGone, match="was left while"):
-            runs.result(SECONDS)
+    pool = AbandonableThreads(2, "test")
+    with SyncRuntime(sync_portal.url, KEY, pacing=FAST) as runtime:
+        session = runtime.session("procurement").__enter__()
+        waits = pool.submit(session.call_tool, "oa__purchase_pay", {}, execute=print)
+        runs = pool.submit(session.call_tool, "oa__read", {}, execute=tool)
+        until(lambda: sync_portal.seen("wait"), what="the wait for people")
+        assert running.wait(SECONDS)
+    assert waits.result(SECONDS).status == "cancelled"
+    over.set()
+    with pytest.raises(LoopGone, match="was left while"):
+        runs.result(SECONDS)
     assert [item["status"] for item in sync_portal.confirmations.values()] == ["pending"]
     with pytest.raises(RuntimeError, match="the runtime was left"):
         session.call_tool("oa__read", {}, execute=print)
