@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -27,14 +30,27 @@ __all__ = ["sync_portal"]
 SECONDS = 20.0  # a stuck thread or program fails its test after so many
 
 
-def start(program: str, portal: FakePortal, *options: str) -> subprocess.Popen[str]:
-    """A Python program of its own that has ``URL`` and ``KEY``."""
+@contextmanager
+def start(program: str, portal: FakePortal, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python program of its own that has ``URL`` and ``KEY``; with what it forks it is gone after the block."""
     text = f"URL, KEY = {portal.url!r}, {KEY!r}\nfrom hookgate import SyncRuntime\n" + textwrap.dedent(
         program
     )
-    return subprocess.Popen(
-        [sys.executable, *options, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    process = subprocess.Popen(
+        [sys.executable, *options, "-c", text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A test run in the background ignores Ctrl-C, and so would everything below it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 WAITING = """
