@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LIMIT, WINDOW, CROWD = 5, 60, 16
 # What comes after the first crowd is looked at in one round of so many.
-LATER = 10
+LATER = 50
 # Seconds by which a caller is told later than need be, at most.
 MOMENT = 0.003
 
