@@ -62,14 +62,21 @@ def test_age_counts_from_the_start_of_a_request_that_was_answered_200_or_304(
                 at.clock.ahead += ahead
                 return await session.call_tool("anything", {}, execute=at.tool)
 
+            dawdled: list[str] = []
+
             def dawdle(asked: str, which: str) -> None:
                 # The portal takes ten seconds for its answer.
-                at.clock.ahead += 10.0 if asked == "registry" else 0.0
+                if asked == "registry":
+                    dawdled.append(which)
+                    at.clock.ahead += 10.0
 
             outcomes = [await call(0.0)]
             at.breaker.change = lambda purpose, said: bodies.append(purpose)
             at.breaker.plan = dawdle
             outcomes.append(await call(2.0))
+            while not dawdled:
+                # It shared a request that was under way.
+                outcomes[-1] = await call(2.0)
             at.breaker.plan = lambda asked, which: "500" if asked == "registry" else None
             # The wall clock is put back and on: it counts for nothing.
             real = time.time
@@ -114,10 +121,14 @@ def test_a_refusal_stops_a_session_at_once_however_young_its_registry(hooked: Wo
             async def call() -> Any:
                 return await session.call_tool("calculator", {}, execute=at.tool)
 
-            outcomes = [await call()]
-            at.breaker.retell = make(hooked)
-            at.clock.ahead += 2.0
-            outcomes.append(await call())
+            outcomes = [await call(), await call()]
+            retell, heads = make(hooked), list[bytes]()
+            at.breaker.retell = lambda head: heads.append(head) or retell(head)  # type: ignore[func-returns-value]
+            # A call may share a request that was under way before.
+            while not any(b"/registry" in head for head in heads):
+                at.tool.ran.clear()
+                at.clock.ahead += 2.0
+                outcomes[1] = await call()
             # For good: also when the portal would let it in again.
             at.breaker.retell = lambda head: head
             at.clock.ahead += 2.0
@@ -126,7 +137,7 @@ def test_a_refusal_stops_a_session_at_once_however_young_its_registry(hooked: Wo
 
     (first, refused, later), tool, stopped = play(scene())
     assert [outcome.blocked for outcome in (first, refused, later)] == [False, True, True]
-    assert (refused.blocked_by, later.blocked_by, len(tool.ran)) == ("registry", "registry", 1)
+    assert (refused.blocked_by, later.blocked_by, tool.ran) == ("registry", "registry", [])
     assert str(status) in refused.reason
     assert stopped
 
