@@ -49,20 +49,27 @@ def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
     return code
 
 
+def _spread(processes: int) -> list[str]:
+    """Three for two processors: in many of the long tests people, platforms and deadlines are waited for. On PostgreSQL
+    two: its hundred connections are too few for three races at once."""
+    # In the order of collection, which tests/conftest.py decides: by itself xdist begins with the most tests.
+    return ["-q", f"--numprocesses={processes}", "--dist=loadfile", "--no-loadscope-reorder"]
+
+
 def main() -> int:
     """Run both passes, print what long tests counted, and return 0 only if both passed."""
-    # In the order of collection, which tests/conftest.py decides: by itself xdist begins with the most tests.
-    # Three for two processors: in many of the long tests people, platforms and deadlines are waited for.
-    arguments = sys.argv[1:] or ["-q", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder"]
+    given = sys.argv[1:]
     with tempfile.NamedTemporaryFile(prefix="hookgate-counts-") as file:
         told = {counts.VARIABLE: file.name}
         sqlite = run(
-            "SQLite, embedded", environment={"DATABASE_URL": "", "REDIS_URL": "", **told}, arguments=arguments
+            "SQLite, embedded",
+            environment={"DATABASE_URL": "", "REDIS_URL": "", **told},
+            arguments=given or _spread(3),
         )
         postgres = run(
             "PostgreSQL and Redis",
             environment={"DATABASE_URL": services.postgres_url(), "REDIS_URL": services.redis_url(), **told},
-            arguments=[*arguments, *(f"--ignore={path}" for path in ONCE)],
+            arguments=[*(given or _spread(2)), *(f"--ignore={path}" for path in ONCE)],
         )
         if counts.SOAK:
             print(counts.table(Path(file.name)), flush=True)

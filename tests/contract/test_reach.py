@@ -54,47 +54,48 @@ def test_age_counts_from_the_start_of_a_request_that_was_answered_200_or_304(
     hooked: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bodies: list[str] = []
-
-    async def scene() -> list[Any]:
-        async with between(hooked) as at, at.session("self") as session:
-
-            async def call(ahead: float) -> Any:
-                at.clock.ahead += ahead
-                return await session.call_tool("anything", {}, execute=at.tool)
-
-            dawdled: list[str] = []
-
-            def dawdle(asked: str, which: str) -> None:
-                # The portal takes ten seconds for its answer.
-                if asked == "registry":
-                    dawdled.append(which)
-                    at.clock.ahead += 10.0
-
-            outcomes = [await call(0.0)]
-            at.breaker.change = lambda purpose, said: bodies.append(purpose)
-            at.breaker.plan = dawdle
-            outcomes.append(await call(2.0))
-            while not dawdled:
-                # It shared a request that was under way.
-                outcomes[-1] = await call(2.0)
-            at.breaker.plan = lambda asked, which: "500" if asked == "registry" else None
-            # The wall clock is put back and on: it counts for nothing.
-            real = time.time
-            for shift in (-86_400.0, 86_400.0):
-                monkeypatch.setattr(time, "time", lambda shift=shift: real() + shift)
-                outcomes.append(await call(0.0))
-            outcomes.append(await call(3.5))
-            outcomes.append(await call(2.5))
-            at.breaker.plan = lambda asked, which: None
-            outcomes.append(await call(0.0))
-            return outcomes
-
-    outcomes = play(scene())
+    outcomes = play(_grow_old(hooked, monkeypatch, bodies))
     assert [outcome.blocked for outcome in outcomes] == [False, False, False, False, False, True, False]
     # 10 and 3.5 seconds old it serves, and 16 seconds are more than the 15 of `max_stale_seconds`; what was answered
     # after ten seconds was a 304, which has no body.
     assert outcomes[5].blocked_by == "registry"
     assert bodies.count("registry") <= 1
+
+
+async def _grow_old(hooked: World, monkeypatch: pytest.MonkeyPatch, bodies: list[str]) -> list[Any]:
+    """Outcomes of calls with a registry that is asked for in vain from the third on."""
+    async with between(hooked) as at, at.session("self") as session:
+
+        async def call(ahead: float) -> Any:
+            at.clock.ahead += ahead
+            return await session.call_tool("anything", {}, execute=at.tool)
+
+        dawdled: list[str] = []
+
+        def dawdle(asked: str, which: str) -> None:
+            # The portal takes ten seconds for its answer.
+            if asked == "registry":
+                dawdled.append(which)
+                at.clock.ahead += 10.0
+
+        outcomes = [await call(0.0)]
+        at.breaker.change = lambda purpose, said: bodies.append(purpose)
+        at.breaker.plan = dawdle
+        outcomes.append(await call(2.0))
+        while not dawdled:
+            # It shared a request that was under way.
+            outcomes[-1] = await call(2.0)
+        at.breaker.plan = lambda asked, which: "500" if asked == "registry" else None
+        # The wall clock is put back and on: it counts for nothing.
+        real = time.time
+        for shift in (-86_400.0, 86_400.0):
+            monkeypatch.setattr(time, "time", lambda shift=shift: real() + shift)
+            outcomes.append(await call(0.0))
+        outcomes.append(await call(3.5))
+        outcomes.append(await call(2.5))
+        at.breaker.plan = lambda asked, which: None
+        outcomes.append(await call(0.0))
+        return outcomes
 
 
 Retell = Callable[[bytes], bytes]
