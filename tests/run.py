@@ -21,6 +21,7 @@ ONCE = [
     "tests/config/test_broken.py",
     "tests/config/test_broken_files.py",
     "tests/config/test_every_field.py",
+    "tests/machinery/test_serve.py",
     "tests/test_house.py",
     "tests/runtime",
     "tests/sandbox",
@@ -49,27 +50,22 @@ def run(name: str, *, environment: dict[str, str], arguments: list[str]) -> int:
     return code
 
 
-def _spread(processes: int) -> list[str]:
-    """Three for two processors: in many of the long tests people, platforms and deadlines are waited for. On PostgreSQL
-    two: its hundred connections are too few for three races at once."""
-    # In the order of collection, which tests/conftest.py decides: by itself xdist begins with the most tests.
-    return ["-q", f"--numprocesses={processes}", "--dist=loadfile", "--no-loadscope-reorder"]
-
-
 def main() -> int:
     """Run both passes, print what long tests counted, and return 0 only if both passed."""
-    given = sys.argv[1:]
+    # Three for two processors: in many of the long tests people, platforms and deadlines are waited for. In the order
+    # of collection, which tests/conftest.py decides: by itself xdist begins with the most tests.
+    arguments = sys.argv[1:] or ["-q", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder"]
     with tempfile.NamedTemporaryFile(prefix="hookgate-counts-") as file:
         told = {counts.VARIABLE: file.name}
         sqlite = run(
             "SQLite, embedded",
             environment={"DATABASE_URL": "", "REDIS_URL": "", **told},
-            arguments=given or _spread(3),
+            arguments=arguments,
         )
         postgres = run(
             "PostgreSQL and Redis",
             environment={"DATABASE_URL": services.postgres_url(), "REDIS_URL": services.redis_url(), **told},
-            arguments=[*(given or _spread(2)), *(f"--ignore={path}" for path in ONCE)],
+            arguments=[*arguments, *(f"--ignore={path}" for path in ONCE)],
         )
         if counts.SOAK:
             print(counts.table(Path(file.name)), flush=True)

