@@ -14,6 +14,7 @@ import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -39,7 +40,8 @@ def postgres_url() -> str:
         server = get_server(folder, cleanup_mode="delete")
     # The races of two test processes at once, and the portals that others start, take more than the usual hundred.
     server.psql("ALTER SYSTEM SET max_connections = 400")
-    _commands.pg_ctl(["-w", "stop"], pgdata=server.pgdata, user=server.system_user)
+    commands: Any = _commands
+    commands.pg_ctl(["-w", "stop"], pgdata=server.pgdata, user=server.system_user)
     server.ensure_postgres_running()
     return str(server.get_uri())
 
