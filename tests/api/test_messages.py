@@ -40,7 +40,8 @@ def test_30_a_minute_per_agent_then_429_with_the_time_to_wait(world, channel):
             assert world.runtime.post(PATH, TEXT).status == 202
         refused = world.runtime.post(PATH, TEXT)
         assert (refused.status, refused.code) == (429, "too_many_notices")
-        assert int(refused.headers["Retry-After"]) == 61  # the first of them still counts when it is 60 seconds old
+        # The first of them still counts when it is 60 seconds old.
+        assert int(refused.headers["Retry-After"]) == 61
         assert Delivery.objects.count() == 30
         assert world.runtime_of_acme.post(PATH, {**TEXT, "agent": "reports"}).status == 202
         traveller.shift(61)
