@@ -43,16 +43,14 @@ def window(rate: str) -> timedelta:
 def wait(rate: str, *names: str, behind: int = 0) -> float:
     """Seconds until the bucket has a call for whoever stands behind ``behind`` others."""
     item = parse(rate)
-    turns = behind // item.amount
-    free_in = 0.0
+    turns = behind // item.amount * item.get_expiry() + SLACK
     try:
         window = windows.limiter().get_window_stats(item, *names)
     except StorageError as error:
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
-    else:
-        if window.remaining:
-            # What is left belongs to those in front.
-            turns = max(1, turns)
-        else:
-            free_in = max(0.0, window.reset_time - clock.now().timestamp())
-    return free_in + turns * item.get_expiry() + SLACK
+        return turns
+    if window.remaining:
+        # What is left belongs to those in front; of what comes free, evenly in the long run, one is for the caller.
+        missing = max(1, behind - window.remaining + 1)
+        return missing * item.get_expiry() / item.amount + SLACK
+    return max(0.0, window.reset_time - clock.now().timestamp()) + turns
