@@ -45,12 +45,12 @@ def wait(rate: str, *names: str, behind: int = 0) -> float:
     item = parse(rate)
     turns = behind // item.amount * item.get_expiry() + SLACK
     try:
-        window = windows.limiter().get_window_stats(item, *names)
+        stats = windows.limiter().get_window_stats(item, *names)
     except StorageError as error:
         log.warning("rate_bucket_unreachable", error=type(error).__name__)
         return turns
-    if window.remaining:
+    if stats.remaining:
         # What is left belongs to those in front; of what comes free, evenly in the long run, one is for the caller.
-        missing = max(1, behind - window.remaining + 1)
+        missing = max(1, behind - stats.remaining + 1)
         return missing * item.get_expiry() / item.amount + SLACK
-    return max(0.0, window.reset_time - clock.now().timestamp()) + turns
+    return max(0.0, stats.reset_time - clock.now().timestamp()) + turns

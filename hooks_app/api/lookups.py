@@ -88,7 +88,8 @@ def confirmation(caller: Caller, reference: str) -> ConfirmationRequest:
     if isinstance(caller, RuntimeCaller):
         found = _of_key(caller, reference, whole=True)
     else:
-        found = confirmations.prefetched(confirmations_of(caller)).filter(pk=uuid(reference)).first()
+        rows = confirmations_of(caller).select_related("agent", "organization")
+        found = rows.filter(pk=uuid(reference)).first()
     if found is None:
         raise not_found()
     return found
