@@ -113,6 +113,7 @@ def test_a_delegate_without_a_registry_does_not_run(hooked: World) -> None:
 apiVersion: hookgate/v1
 organizations:
   - slug: hooked
+    freshness: {{revalidate_after_seconds: 1, max_stale_seconds: 15}}
     agents:
       - {{slug: asleep, name: Asleep, owner: alice, enabled: {}}}
       - {{slug: caller, name: Caller, owner: alice, may_delegate_to: [asleep]}}
