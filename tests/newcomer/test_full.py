@@ -41,7 +41,8 @@ def interpreter(prefix: tuple[str, ...]) -> str:
     for path in (base, "/usr/bin/python3", "/usr/local/bin/python3"):
         if (
             shutil.which(path)
-            and subprocess.run([*prefix, path, "-c", works], capture_output=True).returncode == 0
+            # By way of `env`: what gives root's rights up still has them when it starts a program.
+            and subprocess.run([*prefix, "env", path, "-c", works], capture_output=True).returncode == 0
         ):
             return path
     raise AssertionError("no Python 3.11 with ensurepip for this account")
