@@ -187,7 +187,7 @@ def test_pages_for_people_say_it_too(office: Office, monkeypatch: pytest.MonkeyP
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root; the limit below does without")
 @pytest.mark.skipif(not counts.SOAK, reason="the long form")
 def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
-    with _disk(tmp_path / "disk", megabytes=4) as disk, scenes.embedded(disk) as scene:
+    with _disk(tmp_path / "disk", megabytes=16) as disk, scenes.embedded(disk) as scene:
         _fill_and_free(scene, disk, lambda: _stuff(disk), lambda: (disk / "stuffing").unlink())
 
 
