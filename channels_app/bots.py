@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from channels_app import adapters
-from channels_app.adapters.base import Adapter, AdapterConfig, Platform
+from channels_app.adapters.base import Adapter, AdapterConfig, Platform, TokenStore
 from channels_app.models import Channel
 from channels_app.tokens import AppTokens
 from portal.lib import http
@@ -99,8 +99,8 @@ def recipients(channel: Channel) -> list[str]:
     return adapter_class(channel.type).recipients(parse_config(channel.type, channel.config))
 
 
-def open_adapter(channel: Channel) -> Adapter:
-    """The adapter that speaks for ``channel``.
+def open_adapter(channel: Channel, tokens: TokenStore | None = None) -> Adapter:
+    """The adapter that speaks for ``channel``; by itself it keeps its access token in the app's row.
 
     Raises 400 ``invalid`` when its platform can't be used, and :class:`portal.lib.http.ForbiddenAddress`.
     """
@@ -109,7 +109,7 @@ def open_adapter(channel: Channel) -> Adapter:
     if not issubclass(platform, Adapter):
         raise invalid(FieldError("type", "not_available", platform.unusable(config) or "it can't send"))
     client = http.Client(config.base_url, hosts=platform.hosts)
-    return platform(config, client=client, tokens=AppTokens(channel.app))
+    return platform(config, client=client, tokens=tokens or AppTokens(channel.app))
 
 
 def shared_settings(type: str, config: dict[str, Any]) -> dict[str, Any]:

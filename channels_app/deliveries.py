@@ -9,7 +9,6 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,37 +16,25 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from channels_app import bots, buckets, circuits, outbox
+from channels_app import bots, circuits, dispatch, outbox
 from channels_app import metrics as measures
-from channels_app.adapters.base import Adapter, AdapterError, Handle, Tap
-from channels_app.cards import Card, hide_body
+from channels_app.adapters.base import Tap
+from channels_app.cards import Card
 from channels_app.models import Channel, Delivery
-from channels_app.outbox import Job, Status
+from channels_app.outbox import Status
 from channels_app.pokes import poke_on_commit
-from portal import audit, metrics, outages
+from portal import audit, metrics
 from portal.lib import clock
 from portal.lib.composed import Composed, Parameter
-from portal.lib.crypto import DecryptionFailed, bearer_digest
-from portal.lib.http import ForbiddenAddress
+from portal.lib.crypto import bearer_digest
 from portal.lib.problems import Problem
 
 # One sweep takes at most so many rows and begins none after so many seconds.
 SWEEP_ROWS = 500
 SWEEP_SECONDS = 20.0
-# A platform's own window is not used to the last second.
-REPEAT_MARGIN = 120
-# How long the end of a call is kept in hand while the database is away; less than the row's lease.
-SETTLE_SECONDS = 30.0
 # As they are shown.
 _DELIVERIES = Delivery.objects.select_related("channel").order_by("created_at", "pk")
 _OF_TOPIC = Composed(_DELIVERIES.filter(topic=Parameter("topic")))
-_DUE = Composed(
-    outbox.due(Parameter("now"))
-    .select_related("channel__app", "channel__organization")
-    .filter(pk=Parameter("id"))
-)
-# Refusals of our own, which say nothing about the platform.
-NOT_ASKED = {"channel_unusable", "forbidden_address", "internal", "token_busy"}
 
 log = structlog.get_logger(__name__)
 
@@ -203,138 +190,34 @@ def _adopt(row: Delivery, tap: Tap) -> Delivery | None:
     return held
 
 
-def deliver(delivery_id: UUID) -> bool:
-    """Bring one due row to its platform. Returns whether it was called; never raises for what the platform did."""
-    row = _DUE.first(id=delivery_id, now=clock.now())
-    if row is None or not circuits.admits(row.channel.app):
-        return False
-    repeat_seconds = 0
-    try:
-        platform = bots.adapter_class(row.channel.type)
-    except Problem:
-        platform = None
-    if platform is not None and issubclass(platform, Adapter):
-        wait = _hold_back(row, platform)
-        if wait:
-            outbox.postpone(row.pk, seconds=wait)
-            circuits.release(row.channel.app)
-            return False
-        repeat_seconds = max(platform.repeat_seconds - REPEAT_MARGIN, 0)
-    job = outbox.claim(row, repeat_seconds=repeat_seconds)
-    if job is None:
-        circuits.release(row.channel.app)
-        return False
-    _perform(job, row.channel)
-    return True
-
-
-def _hold_back(row: Delivery, platform: type[Adapter]) -> float:
-    """Take the call from its bucket: 0, or the seconds until it is this row's turn."""
-    app = str(row.channel.app_id)
-    if row.handle:
-        bucket = (platform.update_rate, "update", app, row.message_id)
-        return 0.0 if buckets.take(*bucket) else buckets.wait(*bucket)
-    # Oldest first: a card is not sent in the place of an older one that is due, or whose turn comes in this window.
-    bucket = (platform.send_rate, "send", app, row.recipient)
-    line = outbox.line(row)
-    soon = clock.now() + buckets.window(platform.send_rate)
-    # A card that waits after an error has its own time, which may be long: it keeps nobody behind it.
-    waiting = line.filter(last_error=None)
-    first = line.filter(due_at__lte=clock.now()) | waiting.filter(due_at__lte=soon)
-    if buckets.take(*bucket, behind=first.count()):
-        return 0.0
-    return buckets.wait(*bucket, behind=waiting.count())
-
-
-def _perform(job: Job, channel: Channel) -> None:
-    """Call the platform, outside any transaction, and settle the job."""
-    began = time.monotonic()
-    try:
-        handle, hidden = _call(job, channel)
-    except AdapterError as error:
-        log.warning(
-            "delivery_refused",
-            delivery=str(job.delivery.pk),
-            topic=job.delivery.topic,
-            channel=channel.slug,
-            code=error.code,
-        )
-        settle = partial(_settle_error, job, channel, error, _since(began))
-    else:
-        settle = partial(_settle_ok, job, channel, handle, hidden, _since(began))
-    outages.persist(settle, seconds=SETTLE_SECONDS)
-
-
-def _settle_error(job: Job, channel: Channel, error: AdapterError, took: int) -> None:
-    outbox.settle_error(job, error, duration_ms=took)
-    if error.away:
-        circuits.failed(channel.app, wish=error.retry_after)
-    elif error.code in NOT_ASKED:
-        circuits.release(channel.app)
-    else:
-        circuits.worked(channel.app)
-
-
-def _settle_ok(job: Job, channel: Channel, handle: Handle | None, hidden: bool, took: int) -> None:
-    outbox.settle_ok(job, handle, hidden=hidden, duration_ms=took)
-    circuits.worked(channel.app)
-
-
-def _since(began: float) -> int:
-    return int((time.monotonic() - began) * 1000)
-
-
-def _call(job: Job, channel: Channel) -> tuple[Handle | None, bool]:
-    reason = bots.usable(channel)
-    if reason:
-        raise AdapterError("channel_unusable", reason, permanent=True)
-    try:
-        adapter = bots.open_adapter(channel)
-        if is_body_hidden(job.delivery):
-            return _act(adapter, job, hide_body(job.card)), True
+def deliver(ids: Collection[UUID]) -> int:
+    """Bring those of the rows that are due to their platforms. Returns how many calls were made."""
+    if len(ids) > 1:
         try:
-            return _act(adapter, job, job.card), False
-        except AdapterError as error:
-            if not (error.hide_body and job.card.body):
-                raise
-            return _act(adapter, job, hide_body(job.card)), True
-    except (Problem, ForbiddenAddress, DecryptionFailed) as error:
-        raise AdapterError("channel_unusable", str(error), permanent=True) from error
-    except AdapterError:
-        raise
-    except Exception as error:
-        # An adapter's own defect must not lose the card, nor its place in the queue.
-        log.exception("adapter_broke", channel=channel.slug, topic=job.delivery.topic)
-        raise AdapterError("internal", type(error).__name__, permanent=False, unknown=job.is_send) from error
+            return dispatch.bring(ids)
+        except Exception:
+            log.exception("batch_broke", rows=len(ids))
+    return sum(_deliver_alone(delivery_id) for delivery_id in ids)
 
 
-def _act(adapter: Adapter, job: Job, card: Card) -> Handle | None:
-    row = job.delivery
-    if job.is_send:
-        return adapter.send(row.recipient, card, row.ref, key=f"hg-{row.pk}")
-    more = {name: value for name, value in row.handle.items() if name not in {"message_id", "chat_id"}}
-    adapter.update(Handle(row.message_id, row.chat_id, more), card, row.ref)
-    return None
-
-
-def is_body_hidden(row: Delivery) -> bool:
-    """Whether the platform has refused this message's body, so that its card goes without one."""
-    return bool((row.handle or {}).get("body_hidden"))
+def _deliver_alone(delivery_id: UUID) -> int:
+    """One row that can't be read, or whose owner breaks, must not stop the others."""
+    try:
+        return dispatch.bring([delivery_id])
+    except Exception:
+        log.exception("delivery_broke", delivery=str(delivery_id))
+        outbox.postpone(delivery_id, seconds=outbox.LEASE)
+        return 0
 
 
 def sweep() -> int:
-    """Deliver whatever is due, oldest first, within one sweep's bounds. Returns how many rows were delivered."""
+    """Deliver whatever is due, oldest first, within one sweep's bounds. Returns how many calls were made."""
     give_up = time.monotonic() + SWEEP_SECONDS
     done = 0
     reachable = outbox.due(clock.now()).exclude(circuits.resting("channel__app__"))
-    ids = reachable.order_by("due_at", "created_at", "pk").values_list("pk", flat=True)[:SWEEP_ROWS]
-    for delivery_id in list(ids):
+    ids = list(reachable.order_by("due_at", "created_at", "pk").values_list("pk", flat=True)[:SWEEP_ROWS])
+    for start in range(0, len(ids), dispatch.BATCH):
         if time.monotonic() > give_up:
             break
-        try:
-            done += deliver(delivery_id)
-        except Exception:
-            # One row that can't be read, or whose owner breaks, must not stop those behind it.
-            log.exception("delivery_broke", delivery=str(delivery_id))
-            outbox.postpone(delivery_id, seconds=outbox.LEASE)
+        done += deliver(ids[start : start + dispatch.BATCH])
     return done

@@ -89,7 +89,7 @@ def _once(channel: Channel, adapter: Adapter, tap: Tap, delivery: Delivery | Non
     )
     reply, row.result = _dispatch(adapter, tap, delivery)
     if delivery:
-        hidden = reply.card is not None and deliveries.is_body_hidden(delivery)
+        hidden = reply.card is not None and delivery.body_hidden
         card = hide_body(reply.card) if reply.card and hidden else reply.card
         reply = replace(reply, card=card, ref=delivery.ref)
     answer = adapter.answer(reply)
@@ -134,5 +134,5 @@ def _dispatch(adapter: Adapter, tap: Tap, delivery: Delivery | None) -> tuple[Re
 def _shows(adapter: Adapter, delivery: Delivery, action: str) -> bool:
     """Whether the card as shown has that button. One that has none has ended, which its owner explains."""
     card = Card.from_json(delivery.card)
-    shown = adapter.fit(hide_body(card) if deliveries.is_body_hidden(delivery) else card)
+    shown = adapter.fit(hide_body(card) if delivery.body_hidden else card)
     return not card.buttons or any(button.key == action for button in shown.buttons)

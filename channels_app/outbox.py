@@ -1,10 +1,11 @@
-"""The rows of the outbox while they are being delivered: claim one, then settle it.
+"""The rows of the outbox while they are being delivered: claim them, then settle them.
 
-Used by :mod:`channels_app.deliveries` alone. A claim commits a lease and an attempt row *before* the network is called.
-The attempt begins as ``unknown``, so that a worker that dies in the middle leaves the truth behind.
+Used by :mod:`channels_app.dispatch` alone. A claim commits a lease and attempt rows *before* the network is called. An
+attempt begins as ``unknown``, so that a worker that dies in the middle leaves the truth behind.
 """
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from channels_app import circuits, topics
 from channels_app import metrics as measures
@@ -37,6 +38,11 @@ LONGEST_AWAY = timedelta(days=1)
 
 Status = Delivery.Status
 Result = DeliveryAttempt.Result
+# What the end of a call may change in a row.
+_WRITTEN = [
+    "status", "shown_version", "handle", "message_id", "chat_id", "last_error", "due_at", "sent_at", "lease",
+    "lease_until",
+]  # fmt: skip
 log = structlog.get_logger(__name__)
 
 
@@ -46,8 +52,9 @@ class Job:
 
     delivery: Delivery
     attempt: DeliveryAttempt
-    lease: UUID
     doubt: DeliveryAttempt | None
+    # The row's status before the claim.
+    before: str
 
     @property
     def card(self) -> Card:
@@ -58,6 +65,38 @@ class Job:
     def is_send(self) -> bool:
         """A first send; otherwise an update of a message that is there."""
         return self.attempt.kind == "send"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A call that the platform took; ``hidden`` says that the card went without its body. No handle: an update."""
+
+    job: Job
+    handle: Handle | None
+    hidden: bool
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A call that the platform refused, or that did not reach it."""
+
+    job: Job
+    error: AdapterError
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A card that waits to be sent: since when, until when, and whether an error put it off."""
+
+    created_at: datetime
+    due_at: datetime
+    last_error: str | None
+
+
+# By app and recipient.
+Lines = Mapping[tuple[UUID, str], Sequence[Waiting]]
 
 
 def due(now: datetime | Parameter) -> "QuerySet[Delivery]":
@@ -74,54 +113,99 @@ def postpone(delivery_id: UUID, *, seconds: float) -> None:
         poke_on_commit(delivery_id, seconds=seconds)
 
 
-def line(row: Delivery) -> "QuerySet[Delivery]":
-    """The older cards for the same recipient from the same app that wait to be sent, due now or at a given time."""
+def lines(rows: Sequence[Delivery]) -> Lines:
+    """Of the recipients of those rows that are still to be sent: who waits for the same app to send to them, leased by
+    nobody alive; one query for all."""
+    firsts = [row for row in rows if not row.handle]
+    found: dict[tuple[UUID, str], list[Waiting]] = {}
+    if not firsts:
+        return found
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=clock.now())
-    return Delivery.objects.filter(
+    waiting = Delivery.objects.filter(
         free,
-        recipient=row.recipient,
-        created_at__lt=row.created_at,
-        channel__app=row.channel.app_id,
+        recipient__in={row.recipient for row in firsts},
+        created_at__lt=max(row.created_at for row in firsts),
+        channel__app__in={row.channel.app_id for row in firsts},
         due_at__isnull=False,
         handle__isnull=True,
     )
+    for app, recipient, created_at, due_at, last_error in waiting.values_list(
+        "channel__app", "recipient", "created_at", "due_at", "last_error"
+    ):
+        assert due_at is not None
+        found.setdefault((app, recipient), []).append(Waiting(created_at, due_at, last_error))
+    return found
 
 
 @transaction.atomic
-def claim(row: Delivery, *, repeat_seconds: float) -> Job | None:
-    """Lease a due row, as it was read just now, for this worker; ``None`` when there is nothing to do for it any more.
+def claim(wanted: Sequence[tuple[Delivery, float]]) -> list[Job]:
+    """Lease due rows, as they were read just now, for this worker; those for which nothing is left to do are ended.
 
-    One conditional UPDATE: a row that somebody else has taken or changed since is left to whom its next poke reaches.
-    ``repeat_seconds`` says how long after a doubtful send the platform recognizes the same key.
+    A row that somebody else has taken or changed since is left to whom its next poke reaches. The number says for how
+    many seconds after a doubtful send the platform recognizes the same key.
     """
     now = clock.now()
-    same = due(now).filter(
-        pk=row.pk, attempts=row.attempts, wanted_version=row.wanted_version, message_id=row.message_id
-    )
+    # In the order in which owners lock them too.
+    free = due(now).filter(pk__in=[row.pk for row, _ in wanted]).order_by("pk").select_for_update(no_key=True)
+    found = {pk: seen for pk, *seen in free.values_list("pk", "attempts", "wanted_version", "message_id")}
+    jobs = []
+    for row, repeat_seconds in wanted:
+        if found.get(row.pk) == [row.attempts, row.wanted_version, row.message_id]:
+            job = _begin(row, now, repeat_seconds)
+            jobs += [job] if job else []
+        elif row.pk in found:
+            poke_on_commit(row.pk)
+    _lease(jobs, now)
+    return jobs
+
+
+def _begin(row: Delivery, now: datetime, repeat_seconds: float) -> Job | None:
+    """What is to be done for a row that is locked; ``None`` when that is nothing any more."""
     kind = "update" if row.handle else "send"
     doubt = _doubt(row) if kind == "send" and row.attempts else None
+    before = row.status
     if not _still_wanted(row, doubt, now, repeat_seconds):
-        ended = same.update(
+        Delivery.objects.filter(pk=row.pk).update(
             status=row.status, last_error=row.last_error, due_at=None, lease=None, lease_until=None
         )
-        if ended and kind == "send":
+        if kind == "send":
             metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
         return None
-    row.lease, row.lease_until = ids.new(), now + timedelta(seconds=LEASE)
-    row.attempts += 1
-    if kind == "send":
-        row.status = Status.SENDING
-    leased = same.update(
-        lease=row.lease, lease_until=row.lease_until, attempts=row.attempts, status=row.status
-    )
-    if not leased:
-        if due(now).filter(pk=row.pk).exists():
-            poke_on_commit(row.pk)
-        return None
-    attempt = DeliveryAttempt.objects.create(
+    attempt = DeliveryAttempt(
         delivery=row, at=now, kind=kind, version=row.wanted_version, result=Result.UNKNOWN, duration_ms=0
     )
-    return Job(row, attempt, row.lease, doubt)
+    return Job(row, attempt, doubt, before)
+
+
+def _lease(jobs: Sequence[Job], now: datetime) -> None:
+    lease, until = ids.new(), now + timedelta(seconds=LEASE)
+    for job in jobs:
+        job.delivery.lease, job.delivery.lease_until = lease, until
+        job.delivery.attempts += 1
+        if job.is_send:
+            job.delivery.status = Status.SENDING
+    for is_send in {job.is_send for job in jobs}:
+        of_kind = Delivery.objects.filter(pk__in=[job.delivery.pk for job in jobs if job.is_send == is_send])
+        status = {"status": Status.SENDING} if is_send else {}
+        of_kind.update(lease=lease, lease_until=until, attempts=F("attempts") + 1, **status)
+    DeliveryAttempt.objects.bulk_create([job.attempt for job in jobs])
+
+
+@transaction.atomic
+def give_back(jobs: Sequence[Job]) -> None:
+    """These calls have not begun: as if they had never been claimed."""
+    for job, row in _held(jobs, Delivery.objects.all()):
+        row.attempts -= 1
+        row.lease = row.lease_until = None
+        if job.is_send:
+            row.status = job.before
+        if row.status == Status.QUEUED and _ended_since(job, row):
+            row.status, row.due_at = Status.SUPERSEDED, None
+            metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
+        row.save()
+        job.attempt.delete()
+        if row.due_at is not None:
+            poke_on_commit(row.pk)
 
 
 def _doubt(row: Delivery) -> DeliveryAttempt | None:
@@ -143,57 +227,65 @@ def _still_wanted(row: Delivery, doubt: DeliveryAttempt | None, now: datetime, r
     return True
 
 
-def settle_ok(job: Job, handle: Handle | None, *, hidden: bool, duration_ms: int) -> None:
-    """Record that the platform has taken the card; ``hidden`` says that it went without its body."""
+def settle_ok(sent: Sequence[Sent]) -> None:
+    """Record that the platforms have taken these cards."""
     now = clock.now()
+    calls = {one.job.delivery.pk: one for one in sent}
     with transaction.atomic():
-        row = _held(job)
-        if row is None:
-            return
-        if row.sent_at is None:
-            metrics.observe_on_commit(measures.DELIVERY_WAIT_SECONDS, (now - row.created_at).total_seconds())
-        if handle is not None:
-            row.message_id, row.chat_id = handle.message_id, handle.chat_id
-            row.handle = {"message_id": handle.message_id, "chat_id": handle.chat_id, **handle.more}
-        row.handle = {**row.handle, "body_hidden": hidden}
-        row.sent_at = row.sent_at or now
-        row.status = Status.SENT
-        # With the same key a platform keeps what came first: after a doubtful send the oldest card may be what shows.
-        row.shown_version = job.doubt.version if job.doubt else job.attempt.version
-        row.last_error = None
-        row.due_at = now if row.wanted_version > row.shown_version else None
-        _finish(job, row, Result.OK, None, duration_ms)
-        tell(
-            f"delivery.{'sent' if job.is_send else 'updated'}",
-            row,
-            job.delivery.channel,
-            milliseconds=duration_ms,
-        )
-        if job.delivery.channel.last_error:
-            Channel.objects.filter(pk=row.channel_id).update(last_error="", last_error_at=None)
+        held = _held([one.job for one in sent])
+        for job, row in held:
+            _note_sent(calls[row.pk], row, now)
+            _finish(job, row, Result.OK, calls[row.pk].duration_ms)
+        Delivery.objects.bulk_update([row for _, row in held], _WRITTEN)
+        DeliveryAttempt.objects.bulk_update([job.attempt for job, _ in held], ["result", "duration_ms"])
+        mended = {row.channel_id for job, row in held if job.delivery.channel.last_error}
+        if mended:
+            Channel.objects.filter(pk__in=mended).update(last_error="", last_error_at=None)
 
 
-def settle_error(job: Job, error: AdapterError, *, duration_ms: int) -> None:
+def _note_sent(one: Sent, row: Delivery, now: datetime) -> None:
+    job = one.job
+    if row.sent_at is None:
+        metrics.observe_on_commit(measures.DELIVERY_WAIT_SECONDS, (now - row.created_at).total_seconds())
+    if one.handle is not None:
+        row.message_id, row.chat_id = one.handle.message_id, one.handle.chat_id
+        row.handle = {"message_id": row.message_id, "chat_id": row.chat_id, **one.handle.more}
+    row.handle = {**row.handle, "body_hidden": one.hidden}
+    row.sent_at = row.sent_at or now
+    row.status = Status.SENT
+    # With the same key a platform keeps what came first: after a doubtful send the oldest card may be what shows.
+    row.shown_version = job.doubt.version if job.doubt else job.attempt.version
+    row.last_error = None
+    row.due_at = now if row.wanted_version > row.shown_version else None
+    event = f"delivery.{'sent' if job.is_send else 'updated'}"
+    tell(event, row, job.delivery.channel, milliseconds=one.duration_ms)
+
+
+def settle_error(failed: Failed) -> None:
     """Record that the platform refused or could not be reached, and decide when to try again, if at all."""
+    job, error = failed.job, failed.error
     hopeless = error.permanent or _is_given_up(job, error)
     with transaction.atomic():
         if hopeless:
             # The owner locks its own row before its deliveries; the other order here would be a deadlock.
             topics.lock(job.delivery.topic)
-        row = _held(job)
-        if row is None:
-            return
-        row.last_error = f"{error.code}: {error.message}"[:500]
-        row.due_at = None if hopeless else clock.now() + timedelta(seconds=_wait(job, error))
-        result = _after_send(job, row, error, hopeless) if job.is_send else _after_update(job, row, hopeless)
-        _finish(job, row, result, error, duration_ms)
-        if row.status == Status.FAILED:
-            topics.undelivered(row)
-        if hopeless:
-            # Last, like everywhere: whoever holds a channel's row asks for no delivery any more.
-            Channel.objects.filter(pk=row.channel_id).update(
-                last_error=row.last_error, last_error_at=clock.now()
+        for _, row in _held([job]):
+            row.last_error = f"{error.code}: {error.message}"[:500]
+            row.due_at = None if hopeless else clock.now() + timedelta(seconds=_wait(job, error))
+            result = (
+                _after_send(job, row, error, hopeless) if job.is_send else _after_update(job, row, hopeless)
             )
+            job.attempt.code, job.attempt.message = error.code[:64], error.message[:500]
+            _finish(job, row, result, failed.duration_ms)
+            row.save()
+            job.attempt.save(update_fields=["result", "duration_ms", "code", "message"])
+            if row.status == Status.FAILED:
+                topics.undelivered(row)
+            if hopeless:
+                # Last, like everywhere: whoever holds a channel's row asks for no delivery any more.
+                Channel.objects.filter(pk=row.channel_id).update(
+                    last_error=row.last_error, last_error_at=clock.now()
+                )
 
 
 def _after_send(job: Job, row: Delivery, error: AdapterError, hopeless: bool) -> str:
@@ -202,14 +294,18 @@ def _after_send(job: Job, row: Delivery, error: AdapterError, hopeless: bool) ->
         row.status = Status.UNKNOWN
     elif hopeless:
         row.status = Status.FAILED
-    elif row.wanted_version > job.attempt.version and not Card.from_json(row.card).buttons:
-        # It ended while we tried; nobody needs to hear the end of what they never saw.
+    elif _ended_since(job, row):
         row.status, row.due_at = Status.SUPERSEDED, None
     else:
         row.status = Status.QUEUED
     if error.unknown:
         return Result.UNKNOWN
     return Result.FAILED if hopeless else Result.RETRY
+
+
+def _ended_since(job: Job, row: Delivery) -> bool:
+    """Whether what the card is about ended since the claim: nobody needs to hear the end of what they never saw."""
+    return row.wanted_version > job.attempt.version and not Card.from_json(row.card).buttons
 
 
 def _after_update(job: Job, row: Delivery, hopeless: bool) -> str:
@@ -244,13 +340,16 @@ def _is_given_up(job: Job, error: AdapterError) -> bool:
     return first is not None and clock.now() - first >= LONGEST_AWAY
 
 
-def _held(job: Job) -> Delivery | None:
+def _held(jobs: Sequence[Job], rows: "QuerySet[Delivery] | None" = None) -> list[tuple[Job, Delivery]]:
+    """The rows of these jobs, locked, without those whose lease somebody else has taken over."""
     # What is encrypted is neither read nor written again.
-    rows = Delivery.objects.defer("card", "ref").select_for_update(no_key=True)
-    row = rows.filter(pk=job.delivery.pk, lease=job.lease).first()
-    if row is None:
-        log.warning("delivery_lease_lost", delivery=str(job.delivery.pk))
-    return row
+    rows = Delivery.objects.defer("card", "ref") if rows is None else rows
+    mine = {job.delivery.pk: job for job in jobs}
+    locked = rows.filter(pk__in=mine).order_by("pk").select_for_update(no_key=True)
+    held = [(mine[row.pk], row) for row in locked if row.lease == mine[row.pk].delivery.lease]
+    for lost in mine.keys() - {row.pk for _, row in held}:
+        log.warning("delivery_lease_lost", delivery=str(lost))
+    return held
 
 
 def tell(event: str, row: Delivery, channel: Channel, **more: Any) -> None:
@@ -265,17 +364,14 @@ def tell(event: str, row: Delivery, channel: Channel, **more: Any) -> None:
     transaction.on_commit(lambda: log.info(event, **facts), robust=True)
 
 
-def _finish(job: Job, row: Delivery, result: str, error: AdapterError | None, duration_ms: int) -> None:
+def _finish(job: Job, row: Delivery, result: str, duration_ms: int) -> None:
+    """Words and counts that every end of a call has; the caller saves row and attempt."""
     row.lease = row.lease_until = None
-    row.save()
     metrics.count_on_commit(measures.DELIVERY_ATTEMPTS, kind=job.attempt.kind, result=str(result))
     metrics.observe_on_commit(measures.DELIVERY_SECONDS, duration_ms / 1000, kind=job.attempt.kind)
     if job.is_send and row.status in (Status.SENT, Status.FAILED, Status.SUPERSEDED):
         metrics.count_on_commit(measures.DELIVERY_ENDS, status=str(row.status))
     job.attempt.result = result
     job.attempt.duration_ms = duration_ms
-    if error is not None:
-        job.attempt.code, job.attempt.message = error.code[:64], error.message[:500]
-    job.attempt.save(update_fields=["result", "duration_ms", "code", "message"])
     if row.due_at is not None and row.due_at <= clock.now():
         poke_on_commit(row.pk)

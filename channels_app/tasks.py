@@ -7,9 +7,9 @@ from portal.celery import app
 
 
 @app.task
-def deliver(delivery_id: str) -> None:
-    """Deliver one row if it is due."""
-    deliveries.deliver(UUID(delivery_id))
+def deliver(*delivery_ids: str) -> None:
+    """Deliver these rows where they are due."""
+    deliveries.deliver([UUID(delivery_id) for delivery_id in delivery_ids])
 
 
 @app.task

@@ -26,6 +26,29 @@ def _refuse() -> tuple[str, float]:
     raise AdapterError("token_busy", "another worker could not get the access token", permanent=False)
 
 
+class TokenNeeded(Exception):
+    """The known token is missing or no longer good; ``fetch`` and ``stale`` as in :class:`TokenStore`."""
+
+    def __init__(self, fetch: TokenFetch, stale: str | None) -> None:
+        super().__init__("a new access token must be fetched")
+        self.fetch = fetch
+        self.stale = stale
+
+
+class KnownToken:
+    """A :class:`~channels_app.adapters.base.TokenStore` for threads that may not touch the database."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def get(self, fetch: TokenFetch, *, stale: str | None = None) -> str:
+        """Return the token that the app's row was read with. Raises :class:`TokenNeeded` where that won't do."""
+        known = _good(self._app.token, self._app.token_expires_at, stale)
+        if known is None:
+            raise TokenNeeded(fetch, stale)
+        return known
+
+
 class AppTokens:
     """The :class:`~channels_app.adapters.base.TokenStore` of one app's row."""
 
@@ -34,7 +57,10 @@ class AppTokens:
         self._row = App.objects.filter(pk=app.pk)
 
     def get(self, fetch: TokenFetch, *, stale: str | None = None) -> str:
-        """Return a token that is not ``stale``; fetch one if need be. Raises :class:`AdapterError`."""
+        """Return a token that is not ``stale``; fetch one if need be, and keep it in the app's row and object.
+
+        Raises :class:`AdapterError`.
+        """
         # Read together with what is to be sent, a moment ago.
         known = _good(self._app.token, self._app.token_expires_at, stale)
         if known:
@@ -53,7 +79,8 @@ class AppTokens:
         raise AdapterError("token_busy", "another worker is fetching the access token", permanent=False)
 
     def _stored(self, stale: str | None) -> str | None:
-        return _good(*self._row.values_list("token", "token_expires_at").get(), stale)
+        self._app.token, self._app.token_expires_at = self._row.values_list("token", "token_expires_at").get()
+        return _good(self._app.token, self._app.token_expires_at, stale)
 
     def _lease(self) -> bool:
         now = clock.now()
@@ -69,6 +96,7 @@ class AppTokens:
             token, seconds = fetch()
             until = clock.now() + timedelta(seconds=seconds - min(MARGIN, seconds / 10))
             self._row.update(token=token, token_expires_at=until)
+            self._app.token, self._app.token_expires_at = token, until
         finally:
             self._row.update(token_lease_until=None)
         if token == stale:

@@ -92,6 +92,11 @@ class Delivery(models.Model):
             ),
         ]
 
+    @property
+    def body_hidden(self) -> bool:
+        """Whether the platform has refused this message's body, so that its card goes without one."""
+        return bool((self.handle or {}).get("body_hidden"))
+
 
 class DeliveryAttempt(models.Model):
     """One call to a platform for one delivery, and how it ended."""

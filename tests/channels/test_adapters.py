@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Field, SecretStr
 
-from channels_app import adapters, channels, deliveries
+from channels_app import adapters, channels, deliveries, dispatch
 from channels_app.adapters.base import (
     Adapter,
     AdapterConfig,
@@ -160,14 +160,14 @@ def test_one_broken_row_does_not_stop_the_sweep(
     channel: Any, server: Any, owner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, good = send(channel, "t:1"), send(channel, "t:2")
-    deliver = deliveries.deliver
+    bring = dispatch.bring
 
-    def burst(delivery_id: Any) -> bool:
-        if delivery_id == broken.pk:
+    def burst(ids: Any) -> int:
+        if broken.pk in ids:
             raise ValueError("unreadable")
-        return deliver(delivery_id)
+        return bring(ids)
 
-    monkeypatch.setattr(deliveries, "deliver", burst)
+    monkeypatch.setattr(dispatch, "bring", burst)
     assert deliveries.sweep() == 1
     assert again(good).status == "sent"
     assert deliveries.sweep() == 0  # the broken one is out of the way for a while

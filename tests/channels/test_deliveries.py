@@ -8,7 +8,7 @@ import httpx
 import pytest
 from django.db import connection, transaction
 
-from channels_app import channels, deliveries, outbox, pokes
+from channels_app import channels, deliveries, dispatch, outbox, pokes
 from channels_app.models import Channel
 from channels_app.sandbox.server import SandboxServer
 from portal.celery import app as celery
@@ -90,7 +90,7 @@ def test_unknown_is_not_repeated_after_the_platforms_window(
     fail(server, apply_then_drop=True)
     row = send(channel)
     deliveries.sweep()
-    time.advance(seconds=3600 - deliveries.REPEAT_MARGIN)
+    time.advance(seconds=3600 - dispatch.REPEAT_MARGIN)
     deliveries.sweep()
     row = again(row)
     assert (row.status, row.due_at, row.attempts) == ("unknown", None, 1)
@@ -112,7 +112,7 @@ def test_a_worker_killed_between_send_and_commit_leaves_one_card(
     with monkeypatch.context() as patch:
         patch.setattr(outbox, "settle_ok", die)
         with pytest.raises(Killed):
-            deliveries.deliver(row.pk)
+            deliveries.deliver([row.pk])
     assert again(row).status == "sending"
     assert len(messages(server)) == 1
     assert deliveries.sweep() == 0  # the lease holds
@@ -173,7 +173,7 @@ def test_a_card_wanted_while_sending_is_shown_next(
     channel: Channel, server: SandboxServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = send(channel)
-    act = deliveries._act
+    act = dispatch._act
 
     def meanwhile(*args: Any) -> Any:
         sent = act(*args)
@@ -181,8 +181,8 @@ def test_a_card_wanted_while_sending_is_shown_next(
         return sent
 
     with monkeypatch.context() as patch:
-        patch.setattr(deliveries, "_act", meanwhile)
-        deliveries.deliver(row.pk)
+        patch.setattr(dispatch, "_act", meanwhile)
+        deliveries.deliver([row.pk])
     assert (again(row).status, again(row).shown_version) == ("sent", 1)
     deliveries.sweep()
     assert "Cancelled" in texts(messages(server)[0])
@@ -228,11 +228,11 @@ def test_two_workers_deliver_one_row_once(channel: Channel, server: SandboxServe
     row = send(channel)
     fail(server, "token", delay_ms=200)
     barrier = threading.Barrier(6)
-    done: list[bool] = []
+    done: list[int] = []
 
     def work() -> None:
         barrier.wait(5)
-        done.append(deliveries.deliver(row.pk))
+        done.append(deliveries.deliver([row.pk]))
         connection.close()
 
     workers = [threading.Thread(target=work) for _ in range(6)]
@@ -240,7 +240,7 @@ def test_two_workers_deliver_one_row_once(channel: Channel, server: SandboxServe
         worker.start()
     for worker in workers:
         worker.join(20)
-    assert sorted(done) == [False] * 5 + [True]
+    assert sorted(done) == [0, 0, 0, 0, 0, 1]
     assert len(server.look("calls", endpoint="send")["calls"]) == 1
 
 

@@ -77,7 +77,7 @@ def test_lost_cards_and_a_decision_do_not_wait_for_each_other(
         fail(server, "send", status=400, body={"code": 230002, "msg": "bot not in chat"}, count=4)
         rows = [send(one, topic) for one in (channel, *others)]
         at_once(
-            *(lambda pk=row.pk: deliveries.deliver(pk) for row in rows),
+            *(lambda pk=row.pk: deliveries.deliver([pk]) for row in rows),
             lambda topic=topic: owner.end(topic),  # type: ignore[misc]
         )
         server.control("failures/clear")
@@ -116,7 +116,7 @@ def test_many_cards_wanted_at_once_end_with_the_newest(
 
     at_once(
         *(lambda number=number: want(number) for number in range(5)),
-        *(lambda: deliveries.deliver(row.pk) for _ in range(3)),
+        *(lambda: deliveries.deliver([row.pk]) for _ in range(3)),
     )
     while deliveries.sweep():
         pass

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from channels_app import deliveries
+from channels_app import deliveries, dispatch
 from channels_app.adapters.feishu import FeishuAdapter
 from channels_app.models import Channel, Delivery
 from channels_app.sandbox.server import SandboxServer
@@ -125,7 +125,7 @@ def test_the_owner_learns_in_the_same_transaction(
 
     monkeypatch.setattr(owner, "undelivered", burst)
     with pytest.raises(RuntimeError):
-        deliveries.deliver(row.pk)
+        dispatch.bring([row.pk])
     assert again(row).status == "sending"  # and due again when the lease ends
 
 
@@ -176,14 +176,14 @@ def test_what_ended_during_a_failed_send_is_not_sent_any_more(
 ) -> None:
     refuse(server, 230020)
     row = send(channel)
-    act = deliveries._act
+    act = dispatch._act
 
     def meanwhile(*args: Any) -> Any:
         replace(ended="Cancelled")
         return act(*args)
 
-    monkeypatch.setattr(deliveries, "_act", meanwhile)
-    deliveries.deliver(row.pk)
+    monkeypatch.setattr(dispatch, "_act", meanwhile)
+    deliveries.deliver([row.pk])
     assert (again(row).status, messages(server)) == ("superseded", [])
 
 

@@ -41,7 +41,7 @@ def poked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Any, float]]]:
     """The pokes that were sent: which row, after how many seconds."""
     found: list[tuple[Any, float]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(pokes, "_poke", lambda pk, seconds=0.0: found.append((pk, seconds)))
+        patch.setattr(pokes, "_poke", lambda ids, seconds: found.extend((pk, seconds) for pk in ids))
         yield found
 
 
@@ -87,7 +87,7 @@ def test_a_new_card_does_not_go_before_old_ones(channel: Channel, server: Sandbo
     deliveries.sweep()
     time.advance(seconds=1.1)
     new = send(channel, "t:new")
-    assert not deliveries.deliver(new.pk)  # five places are free, and five stand before it
+    assert not deliveries.deliver([new.pk])  # five places are free, and five stand before it
     assert deliveries.sweep() == RATE
     assert sent([*old, new]) == [True] * 10 + [False]
     time.advance(seconds=1.1)
@@ -101,10 +101,10 @@ def test_old_cards_do_not_starve_behind_new_ones(
     old = burst(channel, 15, time)
     deliveries.sweep()
     for step in range(24):
-        deliveries.deliver(send(channel, f"n:{step}").pk)
+        deliveries.deliver([send(channel, f"n:{step}").pk])
         due = Delivery.objects.filter(due_at__lte=clock.now()).order_by("-created_at", "-pk")
         for pk in list(due.values_list("pk", flat=True)):
-            deliveries.deliver(pk)
+            deliveries.deliver([pk])
         time.advance(seconds=0.2)
     assert all(sent(old))
     # After 4.8 seconds 25 or so could be out; some turns are lost, and what is out are the first that were made.
@@ -121,7 +121,7 @@ def test_who_waits_after_an_error_keeps_nobody_behind_it(
         due_at=time.moment.replace(year=time.moment.year + 1), last_error="429: later"
     )
     new = send(channel, "t:new")
-    assert deliveries.deliver(new.pk)
+    assert deliveries.deliver([new.pk])
 
 
 def test_other_recipients_are_not_held_back(channel: Channel, server: SandboxServer, time: Clock) -> None:
@@ -129,4 +129,4 @@ def test_other_recipients_are_not_held_back(channel: Channel, server: SandboxSer
     other = save(channel.organization, server, "other", chat_id="oc_other")
     burst(channel, 8, time)
     deliveries.sweep()
-    assert deliveries.deliver(send(other, "t:other").pk)
+    assert deliveries.deliver([send(other, "t:other").pk])

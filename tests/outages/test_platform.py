@@ -69,7 +69,7 @@ def test_cards_wait_out_ten_minutes_and_hold_up_nobody(
         go(time, MINUTES * 30)
     replace("t:1")  # decided meanwhile, in the inbox
     other, asked = send(channel, "t:other"), front.asked
-    deliveries.deliver(other.pk)
+    deliveries.deliver([other.pk])
     assert again(other).status == "sent"
     held_up = front.asked - asked
     detail = health.check_oldest_due()
@@ -107,11 +107,11 @@ def test_a_silent_platform_takes_one_worker(
     front.turn("silent")
     rows = [send(away, f"t:{number}") for number in range(5)]
     with impatient():
-        deliveries.deliver(rows[0].pk)
-        assert [deliveries.deliver(row.pk) for row in rows[1:]] == [False] * 4  # it rests
+        deliveries.deliver([rows[0].pk])
+        assert [deliveries.deliver([row.pk]) for row in rows[1:]] == [False] * 4  # it rests
         time.advance(seconds=circuits.FIRST)
         before = front.asked
-        assert [deliveries.deliver(row.pk) for row in rows[1:]] == [True, False, False, False]
+        assert [deliveries.deliver([row.pk]) for row in rows[1:]] == [True, False, False, False]
     assert front.asked == before + 1
 
 
@@ -166,7 +166,7 @@ def test_who_waits_for_a_token_in_vain_does_not_ask_again(away: Channel, front: 
     rows = [send(away, f"t:{number}") for number in range(4)]
 
     def work(row: Delivery) -> None:
-        deliveries.deliver(row.pk)
+        deliveries.deliver([row.pk])
         connection.close()
 
     workers = [threading.Thread(target=work, args=(row,)) for row in rows]
