@@ -7,7 +7,7 @@ else's card: each batch holds on to its own calls only.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -44,8 +44,8 @@ _ONE = Composed(_TO_SEND.filter(pk=Parameter("id")))
 # Refusals of our own, which say nothing about the platform.
 NOT_ASKED = {"channel_unusable", "forbidden_address", "internal", "token_busy"}
 
-# How a call ended, or why it must begin again.
-Outcome: TypeAlias = Sent | Failed | TokenNeeded
+# How a call ended, why it must begin again, or that it was not begun.
+Outcome: TypeAlias = Sent | Failed | TokenNeeded | None
 
 log = structlog.get_logger(__name__)
 
@@ -161,6 +161,8 @@ class _Batch:
         self._sent: list[Sent] = []
         self._unbegun: list[Job] = []
         self._made = 0
+        # Apps whose platform has just turned out to be away: their other calls are not begun.
+        self._away: set[UUID] = set()
         self._broken: Exception | None = None
 
     def perform(self) -> int:
@@ -188,10 +190,12 @@ class _Batch:
                 job, outcome = self._ended.get(timeout=last_begin and max(last_begin - time.monotonic(), 0))
             except Empty:
                 last_begin = None
-                self._hold(lambda job: True)
+                self._begin_no_more()
                 self._settle()
                 continue
-            if isinstance(outcome, TokenNeeded):
+            if outcome is None:
+                self._leave(job)
+            elif isinstance(outcome, TokenNeeded):
                 self._fetch_token(pool, job, outcome)
             else:
                 self._take(outcome)
@@ -200,15 +204,19 @@ class _Batch:
                 self._settle()
 
     def _submit(self, pool: ThreadPoolExecutor, job: Job) -> None:
-        def work() -> None:
-            outcome: Outcome
-            try:
-                outcome = _call(job, KnownToken(job.delivery.channel.app))
-            except TokenNeeded as needed:
-                outcome = needed
-            self._ended.put((job, outcome))
+        self._futures[job.delivery.pk] = pool.submit(copy_context().run, self._work, job)
 
-        self._futures[job.delivery.pk] = pool.submit(copy_context().run, work)
+    def _work(self, job: Job) -> None:
+        app = job.delivery.channel.app
+        outcome: Outcome = None
+        try:
+            if app.pk not in self._away:
+                outcome = _call(job, KnownToken(app))
+        except TokenNeeded as needed:
+            outcome = needed
+        if isinstance(outcome, Failed) and outcome.error.away:
+            self._away.add(app.pk)
+        self._ended.put((job, outcome))
 
     def _fetch_token(self, pool: ThreadPoolExecutor, job: Job, needed: TokenNeeded) -> None:
         # Another worker may be at it, and slow.
@@ -236,19 +244,19 @@ class _Batch:
             channel=row.channel.slug,
             code=outcome.error.code,
         )
-        if outcome.error.away:
-            self._hold(lambda job: job.delivery.channel.app_id == row.channel.app_id)
         try:
             outages.persist(partial(_settle_error, outcome), seconds=SETTLE_SECONDS)
         except Exception as broken:  # noqa: BLE001  # raised when the other rows are safe
             self._broken = self._broken or broken
 
-    def _hold(self, which: Callable[[Job], bool]) -> None:
-        """Begin no more of these calls."""
-        for job in [job for job in self._waiting.values() if which(job)]:
+    def _begin_no_more(self) -> None:
+        for job in list(self._waiting.values()):
             if self._futures[job.delivery.pk].cancel():
-                del self._waiting[job.delivery.pk]
-                self._unbegun.append(job)
+                self._leave(job)
+
+    def _leave(self, job: Job) -> None:
+        del self._waiting[job.delivery.pk]
+        self._unbegun.append(job)
 
     def _settle(self) -> None:
         """Write down what has come of the calls so far."""

@@ -22,7 +22,7 @@ from channels_app.cards import Card
 from channels_app.models import Channel, Delivery, DeliveryAttempt
 from channels_app.pokes import poke_on_commit
 from portal import metrics
-from portal.lib import clock, ids
+from portal.lib import clock, ids, statements
 from portal.lib.composed import Parameter
 
 # Seconds. A delivery makes at most five calls of ten seconds and may wait for another worker's token.
@@ -236,8 +236,8 @@ def settle_ok(sent: Sequence[Sent]) -> None:
         for job, row in held:
             _note_sent(calls[row.pk], row, now)
             _finish(job, row, Result.OK, calls[row.pk].duration_ms)
-        Delivery.objects.bulk_update([row for _, row in held], _WRITTEN)
-        DeliveryAttempt.objects.bulk_update([job.attempt for job, _ in held], ["result", "duration_ms"])
+        statements.write([row for _, row in held], _WRITTEN)
+        statements.write([job.attempt for job, _ in held], ["result", "duration_ms"])
         mended = {row.channel_id for job, row in held if job.delivery.channel.last_error}
         if mended:
             Channel.objects.filter(pk__in=mended).update(last_error="", last_error_at=None)

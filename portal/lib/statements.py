@@ -4,7 +4,7 @@ Composing a join of seven tables costs the ORM a millisecond, and planning it co
 each more than the reading itself. Text is composed once, and a prepared statement is planned once per connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from uuid import UUID
 
 import psycopg
 from django.db import connection
+from django.db.models import Model
 
 Row = tuple[Any, ...]
 
@@ -32,6 +33,32 @@ def read(statement: str, parameters: Mapping[str, Any]) -> list[Row]:
     errors: AbstractContextManager[None] = connection.wrap_database_errors
     with errors, psycopg.Cursor(connection.connection) as prepared:
         return list(prepared.execute(statement, adapted, prepare=True).fetchall())
+
+
+def write(objects: Sequence[Model], fields: Sequence[str]) -> None:
+    """Store these fields of objects of one model that are in the database already, in one round trip.
+
+    As ``bulk_update``, which composes one statement of as many branches as there are values, ten times as slowly as
+    the server runs it. Raises ``KeyError`` for an unknown field, and Django's ``DatabaseError`` and its kinds.
+    """
+    if not objects:
+        return
+    meta = objects[0]._meta
+    by_name = {field.name: field for field in meta.concrete_fields}
+    columns = [
+        *(by_name[name] for name in fields),
+        *(field for field in by_name.values() if field.primary_key),
+    ]
+    names = [connection.ops.quote_name(str(column.column)) for column in columns]
+    changes = ", ".join(f"{name} = %s" for name in names[:-1])
+    table = connection.ops.quote_name(meta.db_table)
+    statement = f"UPDATE {table} SET {changes} WHERE {names[-1]} = %s"  # noqa: S608
+    rows = [
+        [column.get_db_prep_save(getattr(one, column.attname), connection=connection) for column in columns]
+        for one in objects
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(statement, rows)
 
 
 def release() -> None:

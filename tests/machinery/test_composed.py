@@ -1,4 +1,4 @@
-"""Queries that are composed once find what the same queryset finds."""
+"""Queries that are composed once find what the same queryset finds, and writes of many rows write each as alone."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 from django.db.models.sql.compiler import SQLCompiler
+from django.test.utils import CaptureQueriesContext
 
+from channels_app import deliveries
+from channels_app.cards import Card, Tone
+from channels_app.models import Delivery
 from hooks_app.models import Agent, RuntimeKey
-from portal.lib import clock
+from portal.lib import clock, statements
 from portal.lib.composed import Composed, Parameter
 from portal.models import Organization
 from tests import make
@@ -103,3 +107,39 @@ def test_every_thread_uses_its_own_connection() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(read, range(40))) == {(1, False)}
+
+
+def test_fields_of_many_objects_are_written_as_by_themselves(acme: Organization) -> None:
+    """Every kind of field that a delivery has: text, null, times, UUIDs, JSON, encrypted JSON."""
+    channel = make.channel(acme)
+    card = Card(title="Approval needed", tone=Tone.PENDING, summary="pay")
+    rows = [
+        row
+        for number in range(3)
+        for row in deliveries.enqueue(channel=channel, topic=f"t:{number}", card=card)
+    ]
+    now, lease = clock.now(), uuid.uuid4()
+    for number, row in enumerate(rows[:2]):
+        row.handle = {"message_id": f"om_{number}", "quoted": "%s '\"\\"}
+        row.message_id, row.last_error = f"om_{number}", None if number else "late: %d'"
+        row.lease, row.lease_until, row.sent_at = lease, now, now
+        row.card = {"title": "가나다", "n": number}
+        row.recipient = "is not named below"
+    with CaptureQueriesContext(connection) as captured:
+        statements.write(
+            rows[:2],
+            ["handle", "message_id", "last_error", "lease", "lease_until", "sent_at", "card"],
+        )
+    assert len(captured) == 1
+    for number, row in enumerate(rows[:2]):
+        found = Delivery.objects.get(pk=row.pk)
+        assert found.recipient == rows[2].recipient
+        assert found.handle == {"message_id": f"om_{number}", "quoted": "%s '\"\\"}
+        assert (found.message_id, found.last_error) == (f"om_{number}", None if number else "late: %d'")
+        assert (found.lease, found.lease_until, found.sent_at) == (lease, now, now)
+        assert found.card["n"] == number
+    untouched = Delivery.objects.get(pk=rows[2].pk)
+    assert (untouched.handle, untouched.message_id, untouched.lease) == (None, "", None)
+    statements.write([], ["handle"])
+    with pytest.raises(KeyError, match="no_such_field"):
+        statements.write(rows, ["handle", "no_such_field"])
