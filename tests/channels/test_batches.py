@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from channels_app import channels, deliveries, dispatch, outbox, pokes
 from channels_app.models import Channel, Delivery, DeliveryAttempt
@@ -266,6 +267,55 @@ def test_one_recipients_cards_of_a_batch_go_in_order(
     assert deliver(list(reversed(made))) == RATE
     assert statuses(made) == ["sent"] * RATE + ["queued"] * 3
     assert len(messages(server)) == RATE
+
+
+def test_who_has_lost_its_lease_writes_nothing(channel: Channel, time: Clock, act: Any) -> None:
+    row = send(channel)
+    began: list[outbox.Job] = []
+
+    def be_late(job: outbox.Job) -> None:
+        began.append(job)
+        if len(began) == 1:
+            time.advance(seconds=outbox.LEASE)
+            assert deliver([row]) == 1
+            DeliveryAttempt.objects.filter(pk=began[1].attempt.pk).update(message="the second's")
+
+    deliver([row])  # has the token
+    replace()
+    act(be_late)
+    deliver([row])
+    assert (again(row).attempts, again(row).shown_version) == (3, 2)
+    results = dict(row.attempt_rows.values_list("pk", "result"))
+    assert (results[began[0].attempt.pk], results[began[1].attempt.pk]) == ("unknown", "ok")
+
+
+def test_a_card_that_changes_before_it_is_claimed_goes_as_it_is_then(
+    rows: list[Delivery], server: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, real = card('{"amount": 1}', subtitle="1 of 2"), outbox.claim
+
+    def claim(wanted: Any) -> Any:
+        monkeypatch.setattr(outbox, "claim", real)
+        deliveries.replace(topic="t:1", render=lambda channel: newer)
+        return real(wanted)
+
+    monkeypatch.setattr(outbox, "claim", claim)
+    assert deliver(rows) == 0
+    assert {again(row).attempts for row in rows} == {0}
+    assert deliver(rows) == 12
+    assert {again(row).shown_version for row in rows} == {2}
+    (shown,) = server.look("messages", chat_id=rows[0].recipient)["messages"]
+    assert "1 of 2" in str(shown["content"])
+
+
+@pytest.mark.usefixtures("_tokens")
+def test_more_cards_cost_no_more_statements(rows: list[Delivery]) -> None:
+    # What is due, the lines, a claim of three statements, and a settling of three, in a transaction each.
+    with CaptureQueriesContext(connection) as few:
+        assert deliver(rows[:2]) == 2
+    with CaptureQueriesContext(connection) as many:
+        assert deliver(rows[2:]) == 10
+    assert len(many) == len(few) <= 12
 
 
 @pytest.mark.django_db(transaction=True)
