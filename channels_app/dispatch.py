@@ -174,8 +174,11 @@ class _Batch:
             (job,) = self._waiting.values()
             self._take(_call(job, AppTokens(job.delivery.channel.app)))
         elif self._waiting:
-            with ThreadPoolExecutor(min(THREADS, len(self._waiting))) as pool:
+            pool = ThreadPoolExecutor(min(THREADS, len(self._waiting)))
+            try:
                 self._call_together(pool)
+            finally:
+                pool.shutdown(cancel_futures=True)
         self._settle()
         if self._broken:
             raise self._broken
@@ -214,6 +217,8 @@ class _Batch:
                 outcome = _call(job, KnownToken(app))
         except TokenNeeded as needed:
             outcome = needed
+        except BaseException as error:  # noqa: BLE001  # whatever foreign code raises, somebody waits for its end
+            outcome = Failed(job, _internal(job, error), 0)
         if isinstance(outcome, Failed) and outcome.error.away:
             self._away.add(app.pk)
         self._ended.put((job, outcome))
@@ -222,12 +227,13 @@ class _Batch:
         # Another worker may be at it, and slow.
         self._settle()
         began = time.monotonic()
-        try:
-            AppTokens(job.delivery.channel.app).get(needed.fetch, stale=needed.stale)
-        except AdapterError as error:
-            self._take(Failed(job, error, _since(began)))
-        else:
+        error = _renew_token(job, needed)
+        if error is None:
             self._submit(pool, job)
+            return
+        if error.away:
+            self._away.add(job.delivery.channel.app_id)
+        self._take(Failed(job, error, _since(began)))
 
     def _take(self, outcome: Sent | Failed) -> None:
         """One call has ended."""
@@ -316,9 +322,25 @@ def _show(job: Job, tokens: TokenStore) -> tuple[Handle | None, bool]:
     except (AdapterError, TokenNeeded):
         raise
     except Exception as error:
-        # An adapter's own defect must not lose the card, nor its place in the queue.
-        log.exception("adapter_broke", channel=channel.slug, topic=job.delivery.topic)
-        raise AdapterError("internal", type(error).__name__, permanent=False, unknown=job.is_send) from error
+        raise _internal(job, error) from error
+
+
+def _renew_token(job: Job, needed: TokenNeeded) -> AdapterError | None:
+    """Fetch the token that a call in a thread has missed: the error, if there was one."""
+    try:
+        AppTokens(job.delivery.channel.app).get(needed.fetch, stale=needed.stale)
+    except AdapterError as error:
+        return error
+    except Exception as error:  # noqa: BLE001  # told as an adapter's defect
+        return _internal(job, error)
+    return None
+
+
+def _internal(job: Job, error: BaseException) -> AdapterError:
+    """An adapter's own defect: it must not lose the card, nor its place in the queue."""
+    row = job.delivery
+    log.error("adapter_broke", channel=row.channel.slug, topic=row.topic, exc_info=error)
+    return AdapterError("internal", type(error).__name__, permanent=False, unknown=job.is_send)
 
 
 def _act(adapter: Adapter, job: Job, card: Card) -> Handle | None:

@@ -199,6 +199,34 @@ def test_a_platform_that_is_away_is_asked_for_one_card(
         assert (row.attempts, row.lease, row.due_at is None) == (0, None, False)
 
 
+class Hawk(BaseException):
+    """What no adapter should raise."""
+
+
+@pytest.mark.usefixtures("_tokens")
+@pytest.mark.parametrize("kind", [RuntimeError, Hawk])
+def test_an_adapter_that_breaks_loses_no_card(
+    rows: list[Delivery], act: Any, kind: type[BaseException]
+) -> None:
+    def burst(job: outbox.Job) -> None:
+        if job.delivery.pk == rows[1].pk:
+            raise kind
+
+    act(burst)
+    assert deliver(rows) == 12
+    assert statuses(rows) == ["sent", "unknown", *["sent"] * 10]
+    assert again(rows[1]).last_error == f"internal: {kind.__name__}"
+
+
+def test_a_token_that_is_refused_fails_the_cards_of_its_app_alone(
+    rows: list[Delivery], server: SandboxServer
+) -> None:
+    server.sandbox.directory.app(rows[0].channel.app.key).app_secret = "another"
+    assert deliver(rows) == 12
+    assert statuses(rows) == ["failed"] * 3 + ["sent"] * 9
+    assert (again(rows[0]).last_error or "").startswith("10015")
+
+
 def test_an_owner_that_breaks_leaves_the_others_settled(
     rows: list[Delivery], server: SandboxServer, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
