@@ -1,4 +1,4 @@
-"""The reverse proxy's configuration of ``docs/operations.md``, in a real nginx before a real portal."""
+"""The reverse proxies' configurations of ``docs/operations.md``, in a real nginx and Caddy before a real portal."""
 
 import asyncio
 import os
@@ -21,37 +21,57 @@ from tests.docs.tables import DOCS
 from tests.e2e.conftest import Stage
 from tests.soak import counts
 
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 HOST = "hookgate.example.com"
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(not counts.SOAK, reason="part of make soak"),
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
 ]
 
 
 class Proxy:
-    """An nginx with the snippet's server; ``url`` is plain http, ``tls`` with a certificate of its own."""
+    """A proxy with the page's snippet; ``url`` is plain http, ``tls`` with a certificate of its own."""
+
+    name = ""
 
     def __init__(self, folder: Path, upstream: int) -> None:
         self.folder = folder
         self.plain, self.secure = free_port(), free_port()
         self.url, self.tls = f"http://127.0.0.1:{self.plain}", f"https://127.0.0.1:{self.secure}"
-        self._write(upstream)
-        self.process = subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")])
-
-    def _write(self, upstream: int) -> None:
         page = (DOCS / "operations.md").read_text(encoding="utf-8")
-        found = re.search(r"```nginx\n(.*?)```", page, re.DOTALL)
+        found = re.search(rf"```{self.name}\n(.*?)```", page, re.DOTALL)
         assert found
+        self.process = subprocess.Popen(
+            [
+                str(program(self.name)),
+                *self.write(found[1].replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")),
+            ],
+            env={**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)},
+        )
+
+    def write(self, snippet: str) -> list[str]:
+        """Write what the program reads; returns its arguments."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Returns when it has ended."""
+        self.process.terminate()
+        self.process.wait(10)
+
+
+class Nginx(Proxy):
+    """The snippet's server, on two ports."""
+
+    name = "nginx"
+
+    def write(self, snippet: str) -> list[str]:
+        """One file, and a certificate."""
         order = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={HOST} -keyout key.pem -out cert.pem"
         subprocess.run(order.split(), cwd=self.folder, check=True, capture_output=True)
         listens = (
             f"listen 127.0.0.1:{self.secure} ssl; listen 127.0.0.1:{self.plain};"
             f" ssl_certificate {self.folder}/cert.pem; ssl_certificate_key {self.folder}/key.pem;"
         )
-        server = re.sub(r"ssl_certificate(_key)? .*?;", "", found[1]).replace("listen 443 ssl;", listens)
-        server = server.replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+        server = re.sub(r"ssl_certificate(_key)? .*?;", "", snippet).replace("listen 443 ssl;", listens)
         folders = " ".join(
             f"{name}_temp_path {self.folder}/{name};"
             for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -62,15 +82,44 @@ class Proxy:
             f"{owner}daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log;\n"
             f"events {{}}\nhttp {{ access_log off; {folders}\n{server}\n}}\n"
         )
-
-    def stop(self) -> None:
-        """Returns when it has ended."""
-        self.process.terminate()
-        self.process.wait(10)
+        return ["-p", str(self.folder), "-c", str(self.folder / "nginx.conf")]
 
 
-@pytest.fixture(scope="module")
-def proxied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Proxy]]:
+class Caddy(Proxy):
+    """The snippet's site, at two addresses; its certificate is from an authority of its own."""
+
+    name = "caddy"
+
+    def write(self, snippet: str) -> list[str]:
+        """One file."""
+        options = (
+            f"{{\n admin off\n local_certs\n skip_install_trust\n default_sni {HOST}\n"
+            f" http_port {self.plain}\n https_port {self.secure}\n auto_https disable_redirects\n grace_period 1s\n}}\n"
+        )
+        site = snippet.replace(f"{HOST} {{", f"https://{HOST}, http://127.0.0.1:{self.plain} {{", 1)
+        (self.folder / "Caddyfile").write_text(options + site)
+        return ["run", "--adapter", "caddyfile", "--config", str(self.folder / "Caddyfile")]
+
+
+def program(name: str) -> str | None:
+    """Where the proxy's program is, if it is installed."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            kind,
+            id=kind.name,
+            marks=pytest.mark.skipif(program(kind.name) is None, reason=f"{kind.name} is not installed"),
+        )
+        for kind in (Nginx, Caddy)
+    ],
+)
+def proxied(
+    request: pytest.FixtureRequest, stage: Stage, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Stage, Proxy]]:
     """The stage with a proxy before it, which the platform calls too."""
     stage.portal.stop()
     stage.portal.environment |= {
@@ -79,7 +128,7 @@ def proxied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "HOOKGATE_TRUSTED_PROXIES": "127.0.0.1",
     }
     stage.portal.start()
-    proxy = Proxy(tmp_path_factory.mktemp("nginx"), stage.portal.port)
+    proxy: Proxy = request.param(tmp_path_factory.mktemp("proxy"), stage.portal.port)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         with socket.socket() as probe:
