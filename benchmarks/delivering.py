@@ -79,6 +79,7 @@ def players(url: str, folder: Path) -> Iterator[tuple[Player, Player]]:
         "DATABASE_URL": services.new_database(),
         "REDIS_URL": services.redis_url(),
         "HOOKGATE_CHANNEL_HOSTS": url.removeprefix("http://"),
+        "HOOKGATE_LOG_FORMAT": "json",
         "DJANGO_SETTINGS_MODULE": "portal.settings",
     }
     file = folder / "chats.yaml"

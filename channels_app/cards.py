@@ -17,6 +17,7 @@ _INVISIBLE = (
     | {*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0), *range(0xD800, 0xE000)}
     | {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 )
+_ESCAPES = {code: f"\\u{code:04x}" for code in _INVISIBLE}
 
 
 class Tone(StrEnum):
@@ -96,7 +97,7 @@ class Card:
 
 def visible(text: str) -> str:
     """Show the characters that would reorder or hide text as ``\\u`` escapes; everything else stays."""
-    return "".join(f"\\u{ord(c):04x}" if ord(c) in _INVISIBLE else c for c in text)
+    return text.translate(_ESCAPES)
 
 
 def fit(card: Card, *, body_bytes: int) -> Card:
