@@ -31,8 +31,8 @@ from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem
 
 # So many cards are taken at once, and so many calls are under way at the same time.
-BATCH = 24
-THREADS = 8
+BATCH = 40
+THREADS = 10
 # Seconds. A call that has not begun by then is left to another worker.
 BEGIN = 1.0
 # A platform's own window is not used to the last second.

@@ -34,7 +34,7 @@ TAPS = metrics.counter(
 )
 POKES = metrics.counter(
     "pokes",
-    "Messages to the broker about due deliveries, up to 24 in each; the sweep finds the others.",
+    "Messages to the broker about due deliveries, up to 40 in each; the sweep finds the others.",
     result=["ok", "failed", "left_out"],
 )
 OLDEST_DUE = metrics.reading(

@@ -25,7 +25,7 @@ LONGEST = 240.0
 # A poke that nobody took for so long is worth nothing any more: the sweep has been there.
 EXPIRES = 30
 # So many rows go into one message.
-TOGETHER = 24
+TOGETHER = 40
 
 log = structlog.get_logger(__name__)
 _resting_until = 0.0
