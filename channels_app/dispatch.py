@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 def bring(ids: Collection[UUID]) -> int:
     """Bring those of the rows that are due to their platforms. Returns how many calls were made.
 
-    Never raises for what a platform did. Whatever else is raised leaves every row that was not called as it was.
+    Never raises for what a platform did; an owner's error comes when all other rows are settled.
     """
     rows = _read(ids)
     return sum(_bring(batch) for batch in _batches(rows))
@@ -274,6 +274,8 @@ class _Batch:
             circuits.worked(one.job.delivery.channel.app)
         if unbegun:
             outages.persist(partial(outbox.give_back, unbegun), seconds=SETTLE_SECONDS)
+        for job in unbegun:
+            circuits.release(job.delivery.channel.app)
 
 
 def _settle_error(failed: Failed) -> None:

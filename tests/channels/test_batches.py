@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from channels_app import channels, deliveries, dispatch, outbox, pokes
-from channels_app.models import Channel, Delivery, DeliveryAttempt
+from channels_app.models import App, Channel, Delivery, DeliveryAttempt
 from channels_app.sandbox.server import SandboxServer
 from tests.channels.conftest import Owner, again, card, fail, messages, refuse, replace, save, send
 from tests.channels.test_adapters import SENT, pigeon
@@ -162,6 +162,30 @@ def test_a_silent_platform_keeps_its_own_cards_only(
     assert deliver(left) == len(left)
     assert set(statuses(rows)) == {"sent"}
     assert {row.attempts for row in map(again, rows)} == {1}
+
+
+@pytest.mark.usefixtures("_tokens")
+def test_who_looks_whether_a_platform_is_back_and_does_not_come_to_it_lets_others_look(
+    rows: list[Delivery], time: Clock, act: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "BEGIN", 0.1)
+    monkeypatch.setattr(dispatch, "THREADS", 1)
+    resting = App.objects.filter(pk=rows[3].channel.app_id)
+    resting.update(outage_tries=1, outage_since=time.moment, rest_until=time.moment)
+    given_back = threading.Event()
+    real = outbox.give_back
+
+    def give_back(jobs: Any) -> None:
+        real(jobs)
+        given_back.set()
+
+    monkeypatch.setattr(outbox, "give_back", give_back)
+    act(lambda job: given_back.wait(10) and None)
+    assert deliver(rows) == 1
+    assert resting.get().rest_until == time.moment  # at once, and not after the minute that a try may take
+    act(lambda job: None)
+    assert deliver([rows[3]]) == 1
+    assert resting.get().rest_until is None
 
 
 @pytest.mark.usefixtures("_tokens")
