@@ -189,7 +189,9 @@ class Approval:
         return await self._portal.call(method, path, body=body, lane=lane)
 
     async def _await_end(self, resource: Mapping[str, Any], epoch: int) -> dict[str, Any] | None:
-        """The resource once it is no longer pending; None when its time is long over."""
+        """The resource once it is no longer pending; None when its time is long over. Raises Detached."""
+        if self._detached:
+            raise Detached
         # A duration here too.
         life = _read_span(resource, "created_at", "expires_at", otherwise=_LONGEST_LIFE)
         self._waiting = asyncio.get_running_loop().create_task(

@@ -199,6 +199,8 @@ class ToolCall:
         """What the gate's hook does: post the request, wait, translate the verdict."""
         self.approval = self.session.open_approval()
         try:
+            if self.session.leaving:
+                raise Detached
             verdict = await self.approval.request(self._request_body())
         except Detached:
             self._detached = True

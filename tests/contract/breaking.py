@@ -171,6 +171,12 @@ class Breaker:
             if fault == "refused" and (self._refusing is None or self._refusing.done()):
                 self._refusing = asyncio.create_task(self._refuse())
 
+    async def calm(self) -> None:
+        """Break nothing any more. Returns when it listens again."""
+        self.plan = lambda asked, which: None
+        if self._refusing is not None:
+            await self._refusing
+
     async def _refuse(self) -> None:
         assert self._server is not None
         self._server.close()

@@ -256,7 +256,6 @@ def _disk(folder: Path, *, megabytes: int) -> Iterator[Path]:
 
 def _stuff(disk: Path) -> None:
     """Take whatever space is left."""
-    with (disk / "stuffing").open("wb") as file, suppress(OSError):
+    with (disk / "stuffing").open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(b"x" * 65536)
-            file.flush()

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from hookgate import Runtime
+from hookgate import HookContext, HookResult, PreToolUseHook, Runtime
 
 from tests.runtime.documents import manifest
 from tests.runtime.fake_portal import KEY, FakePortal
@@ -39,6 +39,54 @@ def test_leaving_detaches_and_the_next_process_takes_the_request_up() -> None:
                 await portal.settle(request["id"], "approved")
                 assert (await task).result == "paid"
             assert (len(portal.confirmations), len(tool.runs)) == (1, 1)
+
+    asyncio.run(run())
+
+
+class Slow(PreToolUseHook):
+    """Takes its time before the gate asks anybody."""
+
+    name = "slow"
+
+    def __init__(self, gone: asyncio.Event, begun: asyncio.Event) -> None:
+        self.gone, self.begun = gone, begun
+
+    async def execute(self, ctx: HookContext) -> HookResult:
+        self.begun.set()
+        await self.gone.wait()
+        return HookResult()
+
+
+@pytest.mark.parametrize("where", ["before the gate", "while it is told"])
+def test_a_call_that_comes_to_waiting_after_the_leaving_does_not_wait(where: str) -> None:
+    """What is not cancelled by the leaving, as it is not waiting yet, must not begin to."""
+
+    async def run() -> None:
+        begun, gone = asyncio.Event(), asyncio.Event()
+
+        async def hear(event: dict[str, Any]) -> None:
+            if where == "while it is told" and event["type"] == "awaiting_confirmation":
+                begun.set()
+                await gone.wait()
+
+        async with FakePortal() as portal:
+            portal.publish(manifest())
+            tool = Tool("paid")
+            async with (
+                Runtime(portal.url, KEY, pacing=FAST) as runtime,
+                runtime.session("procurement", user=USER, on_event=hear) as session,
+            ):
+                if where == "before the gate":
+                    session.hooks.register(Slow(gone, begun))
+                task = pay(session, tool)
+                await asyncio.wait_for(begun.wait(), 5)
+            gone.set()
+            outcome = await asyncio.wait_for(task, 5)
+            assert (outcome.blocked, outcome.status) == (True, "cancelled")
+            assert outcome.reason == "the session was left; the request stays for the next process"
+            told = where == "while it is told"
+            assert [item["status"] for item in portal.confirmations.values()] == ["pending"] * told
+            assert (portal.seen("wait"), tool.runs) == ([], [])
 
     asyncio.run(run())
 
@@ -135,7 +183,7 @@ def test_a_call_that_is_cancelled_while_the_tool_runs_is_reported_as_unknown() -
 
 PROGRAM = """
 import asyncio, signal, sys
-from hookgate import Runtime
+from hookgate import HookContext, HookResult, PreToolUseHook, Runtime
 
 # A shell starts background jobs with SIGINT ignored, and that is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)

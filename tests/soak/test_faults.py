@@ -129,7 +129,7 @@ async def play_round(world: World, key: str, seed: int, folder: Path) -> Round:
         for _ in range(chance.randrange(1, 4)):
             breaker.plan = weather(chance)
             await live(world, key, played, breaker, folder, chance.choice(LIVES))
-        breaker.plan = lambda asked, which: None
+        await breaker.calm()
         await live(world, key, played, breaker, folder, None)
         played.broken = breaker.met.total()
     return played
