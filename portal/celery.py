@@ -9,6 +9,7 @@ from celery import Celery
 from celery.app.amqp import AMQP
 from django.conf import settings
 from django_structlog.celery.steps import DjangoStructLogInitStep
+from kombu.transport import TRANSPORT_ALIASES
 
 from portal import workers
 
@@ -32,6 +33,8 @@ class _Connection(kombu.Connection):
 class _Messages(AMQP):
     Connection = _Connection
 
+
+TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), "portal.broker_transport:Transport")
 
 app = Celery("portal", amqp=_Messages)
 app.conf.update(

@@ -91,6 +91,31 @@ def test_requests_are_taken_without_a_broker(scene: Scene, valkey: Valkey, way: 
 
 
 @pytest.mark.parametrize("way", WAYS if SOAK else WAYS[:1])
+def test_a_worker_that_loses_the_broker_in_the_middle_of_a_card_goes_on(
+    scene: Scene, valkey: Valkey, way: str
+) -> None:
+    slow = _in_the_middle_of_a_send(scene)
+    valkey.lose(way)
+    try:
+        until(lambda: not scene.checks()["broker"]["ok"], seconds=10, what="the loss")
+        until(lambda: scene.delivery(slow)["status"] == "sent", seconds=15, what="the delivery's end")
+    finally:
+        valkey.return_from(way)
+    following = str(scene.ask().json()["id"])
+    waited = until(
+        lambda: scene.cards(following) == 1, seconds=RECONNECT[1] + SWEEP + SLACK, what="the next card"
+    )
+    counts.record(
+        f"broker {way} in the middle of a card",
+        rounds=1,
+        faults={"cards not once": int(scene.cards(slow) != 1)},
+        database="postgresql",
+        next_card_after_s=round(waited, 1),
+    )
+    scene.decide_all()
+
+
+@pytest.mark.parametrize("way", WAYS if SOAK else WAYS[:1])
 def test_everybody_who_waits_gets_the_answer_though_redis_is_lost(
     scene: Scene, valkey: Valkey, way: str
 ) -> None:

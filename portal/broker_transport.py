@@ -1,0 +1,26 @@
+"""Kombu's Redis transport, for workers that outlive the loss of their broker."""
+
+from typing import Any
+
+from kombu.transport import redis as kombu_redis
+from redis.exceptions import ConnectionError as Lost
+
+
+class Channel(kombu_redis.Channel):
+    """A channel that says so when its connection is gone.
+
+    A task that ends after the loss acknowledges its message through a transport that kombu has dropped already. By
+    itself that is an ``AttributeError``, of which the whole worker dies; a lost connection is what workers handle. The
+    message itself is worth nothing: the sweep finds what it was about.
+    """
+
+    def _connparams(self, asynchronous: bool = False) -> Any:
+        if self.connection.client is None:
+            raise Lost("the broker's connection is gone")
+        return super()._connparams(asynchronous=asynchronous)  # type: ignore[misc]  # the stubs leave it out
+
+
+class Transport(kombu_redis.Transport):
+    """Named like the one that it stands for, in :mod:`portal.celery`."""
+
+    Channel = Channel
