@@ -208,6 +208,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
 def _fill_and_free(scene: Scene, folder: Path, fill: Any, free: Any) -> None:
     before = [scene.ask().json()["id"] for _ in range(3)]
     waits = [scene.wait(id) for id in before]
+    until(lambda: scene.waiting() >= len(waits), seconds=10, what="the waits")
     fill()
     answers = [scene.ask() for _ in range(40)]
     refused = [answer for answer in answers if answer.status_code != 201]

@@ -135,6 +135,8 @@ def proxied(
             if probe.connect_ex(("127.0.0.1", proxy.plain)) == 0:
                 break
         time.sleep(0.05)
+    # The cards that people have decided through another proxy.
+    stage.sandbox.control("reset")
     app = stage.sandbox.sandbox.directory.app(samples.APP_ID)
     app.callback_url = f"{proxy.url}/channels/demo/chat/callback"
     yield stage, proxy
