@@ -23,7 +23,7 @@ from channels_app.cards import Card
 from channels_app.models import Channel, Delivery
 from channels_app.outbox import Status
 from channels_app.pokes import poke_on_commit
-from portal import audit, metrics
+from portal import audit, metrics, outages
 from portal.lib import clock
 from portal.lib.composed import Composed, Parameter
 from portal.lib.crypto import bearer_digest
@@ -195,16 +195,23 @@ def deliver(ids: Collection[UUID]) -> int:
     if len(ids) > 1:
         try:
             return dispatch.bring(ids)
-        except Exception:
+        except Exception as error:
+            if outages.note(error):
+                return 0
             log.exception("batch_broke", rows=len(ids))
     return sum(_deliver_alone(delivery_id) for delivery_id in ids)
 
 
 def _deliver_alone(delivery_id: UUID) -> int:
-    """One row that can't be read, or whose owner breaks, must not stop the others."""
+    """One row that can't be read, or whose owner breaks, must not stop the others.
+
+    While the database is away it is not the row's fault: it stays due, for the first sweep that comes through.
+    """
     try:
         return dispatch.bring([delivery_id])
-    except Exception:
+    except Exception as error:
+        if outages.note(error):
+            return 0
         log.exception("delivery_broke", delivery=str(delivery_id))
         outbox.postpone(delivery_id, seconds=outbox.LEASE)
         return 0

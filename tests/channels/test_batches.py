@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from channels_app import channels, deliveries, dispatch, outbox, pokes
@@ -249,6 +249,21 @@ def test_a_token_that_is_refused_fails_the_cards_of_its_app_alone(
     assert deliver(rows) == 12
     assert statuses(rows) == ["failed"] * 3 + ["sent"] * 9
     assert (again(rows[0]).last_error or "").startswith("10015")
+
+
+def test_cards_stay_due_while_the_database_can_not_be_reached(
+    rows: list[Delivery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: Any) -> Any:
+        raise OperationalError("disk I/O error")
+
+    due = [row.due_at for row in rows]
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "claim", away)
+        assert deliver(rows) == 0
+        assert deliver(rows[:1]) == 0
+    assert [again(row).due_at for row in rows] == due
+    assert deliveries.sweep() == 12
 
 
 def test_an_owner_that_breaks_leaves_the_others_settled(
