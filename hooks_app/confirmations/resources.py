@@ -27,9 +27,13 @@ def _decisions() -> Any:
 
 def represent(request: ConfirmationRequest) -> dict[str, Any]:
     """The resource: arguments redacted by the paths frozen with it; in addition ``url`` and what was reported."""
+    return _resource(request, _DECISIONS.rows(request=request.pk), represent_deliveries(request))
+
+
+def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
+    """The resource's ``deliveries`` alone."""
     topic = rows.topic(request.pk)
-    sent = deliveries.represent([topic])[topic]
-    return _resource(request, _DECISIONS.rows(request=request.pk), sent)
+    return deliveries.represent([topic])[topic]
 
 
 def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any]]:

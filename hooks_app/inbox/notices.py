@@ -49,7 +49,7 @@ def refusal(request: ConfirmationRequest, problem: Problem) -> str:
 
 
 def _channel_only(request: ConfirmationRequest) -> str:
-    sent = confirmations.represent(request)["deliveries"]
+    sent = confirmations.represent_deliveries(request)
     named = ", ".join(sorted({delivery["channel"] for delivery in sent}))
     if not named:
         return _("This request is decided only in the chat, by a tap on its card.")

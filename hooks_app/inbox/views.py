@@ -131,7 +131,7 @@ def _explain(row: ConfirmationRequest, problem: Problem | None) -> str:
 
 def _deliveries(row: ConfirmationRequest) -> list[dict[str, Any]]:
     words = dict(Delivery.Status.choices)
-    shown = confirmations.represent(row)["deliveries"]
+    shown = confirmations.represent_deliveries(row)
     return [{**delivery, "status": words[delivery["status"]]} for delivery in shown]
 
 
