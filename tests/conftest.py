@@ -82,6 +82,14 @@ def _spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOKGATE_SPOOL_DIR", str(tmp_path / "spool"))
 
 
+@pytest.fixture(autouse=True)
+def _log_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test had logged is not left out in the next, which comes within the same minute."""
+    from portal import outages
+
+    monkeypatch.setattr(outages, "_logged", {})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _look_for_static_files_when_asked() -> None:
     """Each test client loads the middleware, which else looks through all static files first: 25 ms a client."""

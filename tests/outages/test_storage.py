@@ -16,7 +16,6 @@ from django.test import Client
 
 from channels_app.models import Delivery
 from hooks_app.models import ConfirmationRequest
-from portal import outages
 from portal.models import AuditEvent
 from tests import make
 from tests.outages import scene as scenes
@@ -24,11 +23,6 @@ from tests.outages.scene import Scene, until
 from tests.soak import counts
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _forget_what_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outages, "_logged", {})
 
 
 class Office:
