@@ -155,8 +155,7 @@ def test_everybody_who_waits_gets_the_answer_though_redis_is_lost(
 def test_the_database_goes_and_comes_back(scene: Scene, postgres: Postgres, seconds: int) -> None:
     ids = [scene.ask().json()["id"] for _ in range(4)]
     waits = [scene.wait(id) for id in ids for _ in range(5)]
-    # Two hundred cards of an earlier test may stand before them, of which the chat takes five a second.
-    until(lambda: all(scene.cards(id) for id in ids), seconds=90, what="the cards")
+    until(lambda: all(scene.cards(id) for id in ids), seconds=20, what="the cards")
     at_once, at_last = threading.Event(), threading.Event()
     given_up, patient = scene.run_tool(impatient=True, when=at_once), scene.run_tool(when=at_last)
     until(lambda: scene.ready == 2, seconds=20, what="the sessions' opening")
