@@ -163,6 +163,8 @@ class _Batch:
         self._made = 0
         # Apps whose platform has just turned out to be away: their other calls are not begun.
         self._away: set[UUID] = set()
+        # A token took so long that no other is fetched.
+        self._held_up = False
         self._broken: Exception | None = None
 
     def perform(self) -> int:
@@ -224,15 +226,27 @@ class _Batch:
         self._ended.put((job, outcome))
 
     def _fetch_token(self, pool: ThreadPoolExecutor, job: Job, needed: TokenNeeded) -> None:
+        """Fetch the token that a call has missed, once for all calls of its app, and begin the call again.
+
+        A platform that is silent here holds everybody up: it does so once, and is not asked for a second card.
+        """
+        app = job.delivery.channel.app
+        if app.pk not in self._away and _is_known(app, needed):
+            self._submit(pool, job)
+            return
+        if app.pk in self._away or self._held_up:
+            self._leave(job)
+            return
         # Another worker may be at it, and slow.
         self._settle()
         began = time.monotonic()
         error = _renew_token(job, needed)
+        self._held_up = time.monotonic() - began > BEGIN
         if error is None:
             self._submit(pool, job)
             return
         if error.away:
-            self._away.add(job.delivery.channel.app_id)
+            self._away.add(app.pk)
         self._take(Failed(job, error, _since(began)))
 
     def _take(self, outcome: Sent | Failed) -> None:
@@ -325,6 +339,15 @@ def _show(job: Job, tokens: TokenStore) -> tuple[Handle | None, bool]:
         raise
     except Exception as error:
         raise _internal(job, error) from error
+
+
+def _is_known(app: App, needed: TokenNeeded) -> bool:
+    """Whether the token has come since, with another card of the app."""
+    try:
+        KnownToken(app).get(needed.fetch, stale=needed.stale)
+    except TokenNeeded:
+        return False
+    return True
 
 
 def _renew_token(job: Job, needed: TokenNeeded) -> AdapterError | None:

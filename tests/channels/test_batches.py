@@ -117,16 +117,6 @@ def test_calls_are_under_way_at_the_same_time(rows: list[Delivery], act: Any) ->
     assert set(statuses(rows)) == {"sent"}
 
 
-def test_each_apps_token_is_fetched_once(rows: list[Delivery], server: SandboxServer) -> None:
-    deliver(rows)
-    assert calls(server, "token") == 4
-    server.control("tokens/invalidate")
-    replace()
-    assert deliver(rows) == 12
-    assert calls(server, "token") == 8
-    assert {again(row).shown_version for row in rows} == {2}
-
-
 @pytest.mark.usefixtures("_tokens")
 def test_a_silent_platform_keeps_its_own_cards_only(
     rows: list[Delivery], act: Any, monkeypatch: pytest.MonkeyPatch
@@ -240,15 +230,6 @@ def test_an_adapter_that_breaks_loses_no_card(
     assert deliver(rows) == 12
     assert statuses(rows) == ["sent", "unknown", *["sent"] * 10]
     assert again(rows[1]).last_error == f"internal: {kind.__name__}"
-
-
-def test_a_token_that_is_refused_fails_the_cards_of_its_app_alone(
-    rows: list[Delivery], server: SandboxServer
-) -> None:
-    server.sandbox.directory.app(rows[0].channel.app.key).app_secret = "another"
-    assert deliver(rows) == 12
-    assert statuses(rows) == ["failed"] * 3 + ["sent"] * 9
-    assert (again(rows[0]).last_error or "").startswith("10015")
 
 
 def test_cards_stay_due_while_the_database_can_not_be_reached(
