@@ -74,6 +74,18 @@ def deliver(rows: list[Delivery]) -> int:
     return deliveries.deliver([row.pk for row in rows])
 
 
+def deliver_and_die(rows: list[Delivery], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker dies when it has called the platform and not yet settled."""
+
+    def die(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "settle_ok", die)
+        with pytest.raises(Killed):
+            deliver(rows)
+
+
 def statuses(rows: list[Delivery]) -> list[str]:
     return [again(row).status for row in rows]
 
@@ -265,13 +277,7 @@ def test_an_owner_that_breaks_leaves_the_others_settled(
 def test_a_worker_killed_before_it_settled_leaves_one_card_each(
     rows: list[Delivery], server: SandboxServer, time: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*args: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(outbox, "settle_ok", die)
-        with pytest.raises(Killed):
-            deliver(rows)
+    deliver_and_die(rows, monkeypatch)
     assert set(statuses(rows)) == {"sending"}
     assert deliveries.sweep() == 0  # the lease holds
     time.advance(seconds=outbox.LEASE)
@@ -291,13 +297,7 @@ def test_without_keys_a_killed_worker_leaves_doubt_about_one_card_alone(
         made.append(deliveries.enqueue(channel=loft, topic=f"x:{number}", card=card())[0])
         time.advance(milliseconds=1)
 
-    def die(*args: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(outbox, "settle_ok", die)
-        with pytest.raises(Killed):
-            deliver(made)
+    deliver_and_die(made, monkeypatch)
     assert statuses(made) == ["sending", "queued", "queued"]
     time.advance(seconds=outbox.LEASE)
     deliveries.sweep()
