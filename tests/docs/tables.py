@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+FRAMEWORKS = ("plain_loop", "langgraph_agent", "openai_agents", "mcp_client")
 
 
 def generated(page: str, name: str) -> str:
@@ -110,6 +111,13 @@ def metrics_table() -> str:
     return "\n".join(["| name | labels | read from | |", "|---|---|---|---|", *rows, ""])
 
 
+def framework(name: str) -> str:
+    """The part of an example that a program of one's own takes over, as a block of the page."""
+    file = (ROOT / "examples" / "frameworks" / f"{name}.py").read_text(encoding="utf-8")
+    (part,) = re.findall(r"^# -- yours from here\n(.*?)\n*^# -- to here\n", file, re.DOTALL | re.MULTILINE)
+    return f"```python\n{part}\n```\n"
+
+
 def write(path: Path, name: str, content: str) -> None:
     """Put ``content`` into the part ``name`` of a page."""
     page = path.read_text(encoding="utf-8")
@@ -122,4 +130,6 @@ if __name__ == "__main__":
     write(DOCS / "hooks.md", "catalogue", catalogue())
     for hook, described in pages().items():
         write(DOCS / "hooks" / f"{hook}.md", "facts", facts(described))
+    for example in FRAMEWORKS:
+        write(DOCS / "frameworks.md", example, framework(example))
     write(DOCS / "operations.md", "metrics", metrics_table())
