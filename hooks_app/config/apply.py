@@ -4,7 +4,7 @@ For an object that the file names, every key has the value written or its defaul
 doesn't name are left alone, unless ``prune`` says that the file is all there is. See ``docs/configuration.md``.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -21,23 +21,19 @@ from portal.lib.problems import FieldError
 from portal.models import Organization
 
 
-def _say_nothing(line: str) -> None:
-    """The default listener."""
+@dataclass(frozen=True)
+class Applied:
+    """What an apply did, and what it warns of: what is no error, but should be known, in the order of the file."""
+
+    changes: tuple[Change, ...]
+    warnings: tuple[FieldError, ...]
 
 
-def apply(
-    document: Any,
-    *,
-    actor: audit.Actor,
-    dry_run: bool = False,
-    prune: bool = False,
-    note: Callable[[str], None] = _say_nothing,
-) -> list[Change]:
+def apply(document: Any, *, actor: audit.Actor, dry_run: bool = False, prune: bool = False) -> Applied:
     """Apply a document (plain data, as :mod:`hooks_app.config.reading` returns it).
 
-    ``note`` is told, in a line each, what isn't an error but should be known: an agent whose registry can't be built
-    (``warning: PATH: REASON``), a protected agent whose draft waits for a second person. With ``dry_run`` everything is
-    done and then undone. Raises :class:`ConfigInvalid` with everything at fault, and has then changed nothing.
+    With ``dry_run`` everything is done and then undone. Raises :class:`ConfigInvalid` with everything at fault, and has
+    then changed nothing.
     """
     with transaction.atomic():
         parsed, values = _validate(document, prune=prune)
@@ -48,9 +44,7 @@ def apply(
             raise ConfigInvalid(errors.in_order(run.errors, document))
         if dry_run:
             transaction.set_rollback(True)
-    for line in run.notes:
-        note(line)
-    return run.changes
+    return Applied(tuple(run.changes), tuple(errors.in_order(run.warnings, document)))
 
 
 def _validate(document: Any, *, prune: bool) -> tuple[schema.Document, filling.Values]:
@@ -132,8 +126,8 @@ def _publish(run: Run, agent: Agent, path: str) -> None:
         return
     name = f"{agent.organization.slug}/{agent.slug}"
     if agent.protected:
-        run.notes.append(
-            f"note: {path}: {name} is protected; its draft waits for a second person to publish it"
+        run.warn(
+            path, f"{name} is protected; its draft waits until somebody publishes it", code="draft_waits"
         )
         return
     publishing.publish(agent=agent, actor=run.actor, comment="Applied from a config file")
@@ -146,7 +140,5 @@ def _warn(run: Run, organization: Organization, places: dict[UUID, str]) -> None
     for agent in published:
         if agent.pk in places or organization.pk in run.stale:
             path = places.get(agent.pk, f"{organization.slug}/{agent.slug}")
-            run.notes += [
-                f"warning: {path}.{error['path']}: {error['message']}"
-                for error in registry.head(agent).errors
-            ]
+            for error in registry.head(agent).errors:
+                run.warn(f"{path}.{error['path']}", error["message"], code="registry_unbuildable")

@@ -42,7 +42,7 @@ class Run:
     values: Values
     changes: list[Change] = field(default_factory=list)
     errors: list[FieldError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    warnings: list[FieldError] = field(default_factory=list)
     # Organizations whose shared objects changed: every registry in them is out of date.
     stale: set[UUID] = field(default_factory=set)
 
@@ -84,6 +84,10 @@ class Run:
             self.errors.append(FieldError(path, problem.code, problem.detail))
         for error in problem.errors:
             self.errors.append(FieldError(f"{path}.{error.path}", error.code, error.message))
+
+    def warn(self, path: str, message: str, *, code: str) -> None:
+        """Keep what isn't an error but should be known: of the place ``path`` of the file, or of an object's path."""
+        self.warnings.append(FieldError(path, code, message))
 
     def outdate(self, organization: Organization) -> None:
         """Say that something changed that every registry of the organization is built from."""

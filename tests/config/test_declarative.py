@@ -207,7 +207,7 @@ def test_a_protected_agents_changes_wait_for_a_second_person(tmp_path: Path) -> 
     served = Publication.objects.get().content
     ended = documents.apply(tmp_path, _agent(protected=True, max_pending=5))
     assert _changed(ended) == ["changed agent acme/procurement"]
-    assert [line for line in ended.err if line.startswith("note: organizations[0].agents[0]: ")] != []
+    assert [line for line in ended.err if line.startswith("organizations[0].agents[0]: warning: ")] != []
     assert Publication.objects.get().content == served
     assert publishing.is_dirty(Agent.objects.get())
     again = documents.apply(tmp_path, _agent(protected=True, max_pending=5))
@@ -242,9 +242,10 @@ def test_a_shared_change_reaches_every_registry(tmp_path: Path) -> None:
 def test_what_no_runtime_can_run_is_stored_and_warned_of(tmp_path: Path, hooks: Any, path: str) -> None:
     ended = documents.apply(tmp_path, _agent(hooks=hooks))
     assert ended.code == 0
-    warnings = [line for line in ended.err if line.startswith("warning: organizations[0].agents[0].")]
-    assert len(warnings) == 1, ended.err
-    assert path in warnings[0]
+    places = [line.split(": warning: ")[0] for line in ended.err]
+    assert len(places) == 1, ended.err
+    assert places[0].startswith("organizations[0].agents[0].hooks.")
+    assert path in places[0]
     assert Declaration.objects.count() == 1
     assert documents.apply(tmp_path, documents.export()).last == "0 changes"
 
@@ -297,6 +298,6 @@ def test_another_agent_that_a_shared_change_breaks_is_warned_of_too(tmp_path: Pa
     stages = [{"name": "first"}]
     ended = documents.apply(tmp_path, documents.small(approval_policies=[{"slug": "slow", "stages": stages}]))
     assert ended.code == 0
-    assert [line.split(": ")[:2] for line in ended.err if line.startswith("warning")] == [
-        ["warning", "acme/one.approval_policies.slow.stages"]
+    assert [line.split(": ")[:2] for line in ended.err] == [
+        ["acme/one.approval_policies.slow.stages", "warning"]
     ]

@@ -22,7 +22,7 @@ VALIDATOR = jsonschema.Draft202012Validator(schema.json_schema())
 
 
 def _apply(document: Any, **options: Any) -> int:
-    return sum(change.counts for change in apply.apply(document, actor=documents.ACTOR, **options))
+    return sum(change.counts for change in apply.apply(document, actor=documents.ACTOR, **options).changes)
 
 
 def test_every_line_break_survives_the_file() -> None:

@@ -14,7 +14,10 @@ from portal.lib.problems import Problem
 
 
 class Command(BaseCommand):
-    """Prints one line per object and the number of changes; errors are ``PATH: MESSAGE`` on stderr, exit 1."""
+    """Prints one line per object and the number of changes; errors are ``PATH: MESSAGE`` on stderr, exit 1.
+
+    What it warns of is ``PATH: warning: MESSAGE`` on stderr, and changes no exit code.
+    """
 
     requires_system_checks = []
     help = "Make the database match a config file (YAML or JSON). Nothing changes if anything in it is wrong."
@@ -31,12 +34,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             document = reading.read_stdin() if options["file"] == "-" else reading.read_file(options["file"])
-            changes = apply.apply(
+            applied = apply.apply(
                 document,
                 actor=audit.SHELL,
                 dry_run=options["dry_run"],
                 prune=options["prune"],
-                note=self.stderr.write,
             )
         except ConfigInvalid as invalid:
             self._fail(*(f"{error.path}: {error.message}" for error in invalid.errors))
@@ -53,9 +55,11 @@ class Command(BaseCommand):
         except Problem as problem:
             self._fail(f"(database): {problem.detail}")
         else:
-            for change in changes:
+            for warning in applied.warnings:
+                self.stderr.write(f"{warning.path}: warning: {warning.message}")
+            for change in applied.changes:
                 self.stdout.write(str(change))
-            self.stdout.write(f"{sum(change.counts for change in changes)} changes")
+            self.stdout.write(f"{sum(change.counts for change in applied.changes)} changes")
 
     def _fail(self, *lines: str) -> None:
         for line in lines:
