@@ -114,7 +114,7 @@ class Demo:
         """Switch the organization's read-only mode through the config file."""
         text = FILE.read_text().replace("read_only: false", f"read_only: {str(value).lower()}")
         (self.portal.folder / "demo.yaml").write_text(text)
-        self.portal.manage("apply", str(self.portal.folder / "demo.yaml"))
+        self.portal.manage("apply", str(self.portal.folder / "demo.yaml"), *sample.ENV)
 
 
 async def no_approval(demo: Demo) -> None:
@@ -275,7 +275,7 @@ async def perform() -> int:
             }
             with PortalProcess(Path(name), environment=environment) as portal:
                 portal.manage("migrate", "--verbosity", "0")
-                portal.manage("apply", str(FILE))
+                portal.manage("apply", str(FILE), *sample.ENV)
                 key = portal.manage("issue_key", "--org", "demo").strip()
                 chat.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"
                 portal.start()

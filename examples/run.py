@@ -104,7 +104,7 @@ def load_sample(portal: PortalProcess) -> str:
     except CommandFailed:
         known = {}
     if known.get("url") != portal.url:
-        portal.manage("apply", str(sample.FILE))
+        portal.manage("apply", str(sample.FILE), *sample.ENV)
     key = known.get("key") or portal.manage("issue_key", "--org", sample.ORGANIZATION).strip()
     remember(memory, {"url": portal.url, "key": key})
     return key

@@ -15,6 +15,7 @@ from hooks_app import publishing, registry
 from hooks_app.config import agents, checks, errors, filling, people, pruning, schema, shared, switches
 from hooks_app.config.changes import Change, Run, assign, verb_of
 from hooks_app.config.errors import ConfigInvalid
+from hooks_app.config.placeholders import Variables
 from hooks_app.models import Agent
 from portal import audit
 from portal.lib.problems import FieldError
@@ -29,15 +30,22 @@ class Applied:
     warnings: tuple[FieldError, ...]
 
 
-def apply(document: Any, *, actor: audit.Actor, dry_run: bool = False, prune: bool = False) -> Applied:
+def apply(
+    document: Any,
+    *,
+    actor: audit.Actor,
+    dry_run: bool = False,
+    prune: bool = False,
+    variables: Variables | None = None,
+) -> Applied:
     """Apply a document (plain data, as :mod:`hooks_app.config.reading` returns it).
 
-    With ``dry_run`` everything is done and then undone. Raises :class:`ConfigInvalid` with everything at fault, and has
-    then changed nothing.
+    With ``dry_run`` everything is done and then undone. ``variables`` are those that the file may name, by default any
+    but the portal's own. Raises :class:`ConfigInvalid` with everything at fault, and has then changed nothing.
     """
     with transaction.atomic():
-        parsed, values = _validate(document, prune=prune)
-        run = Run(actor=actor, prune=prune, values=values)
+        parsed, values = _validate(document, variables or Variables(), prune=prune)
+        run = Run(actor=actor, prune=prune, values=values, warnings=list(values.warnings))
         for index, entry in enumerate(parsed.organizations):
             _write_organization(run, entry, f"organizations[{index}]")
         if run.errors:
@@ -47,19 +55,19 @@ def apply(document: Any, *, actor: audit.Actor, dry_run: bool = False, prune: bo
     return Applied(tuple(run.changes), tuple(errors.in_order(run.warnings, document)))
 
 
-def _validate(document: Any, *, prune: bool) -> tuple[schema.Document, filling.Values]:
+def _validate(document: Any, variables: Variables, *, prune: bool) -> tuple[schema.Document, filling.Values]:
     if not isinstance(document, dict):
         raise ConfigInvalid(
             [FieldError("(document)", "invalid", "must be an object with apiVersion and organizations")]
         )
-    found: list[FieldError] = []
+    literal, found = filling.read_literals(document)
     parsed = None
     try:
-        parsed = schema.Document.model_validate(document)
+        parsed = schema.Document.model_validate(literal)
     except ValidationError as error:
         found += errors.from_validation(error, schema.Document)
-    values = filling.read(document)
-    found += [*checks.check(document, prune=prune), *values.errors]
+    values = filling.read(literal, variables)
+    found += [*checks.check(literal, prune=prune), *values.errors]
     if found or parsed is None:
         raise ConfigInvalid(errors.in_order(_once_per_path(found), document))
     return parsed, values

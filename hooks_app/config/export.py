@@ -29,10 +29,13 @@ def export(organizations: Iterable[Organization], *, note: Callable[[str], None]
     ``note`` is told, in a line each, what a config file can't say.
     """
     names = placeholders.Names()
-    return {
-        "apiVersion": "hookgate/v1",
-        "organizations": [_organization(organization, names, note) for organization in organizations],
-    }
+    document: Object = placeholders.escape(
+        {
+            "apiVersion": "hookgate/v1",
+            "organizations": [_organization(organization, names, note) for organization in organizations],
+        }
+    )
+    return document
 
 
 def _organization(row: Organization, names: placeholders.Names, note: Callable[[str], None]) -> Object:
@@ -160,9 +163,9 @@ def _config(row: Channel, names: placeholders.Names) -> Object:
         if value is None or (key in defaults and value == defaults[key]):
             continue
         if key in secret:
-            config[key] = f"${{{names.make(row.organization.slug, row.slug, key)}}}"
+            config[key] = names.make(row.organization.slug, row.slug, key)
         else:
-            config[key] = placeholders.escape(value)
+            config[key] = value
     return config
 
 

@@ -60,7 +60,7 @@ class Member(Model):
         min_length=1,
         max_length=4096,
         repr=False,
-        description="Used when the user is made, never afterwards. `${NAME}` is replaced.",
+        description="Used when the user is made, never afterwards. `${NAME}` is replaced from the environment.",
     )
     identities: list[Identity] | None = Field(
         None, description="The person's chat accounts. Omitted: left as they are."
@@ -93,7 +93,9 @@ class Channel(Model):
     enabled: bool = True
     language: Literal["en", "ko", "zh-hans"] = Field("en", description="Language of the cards.")
     config: dict[str, Any] = Field(
-        default_factory=dict, repr=False, description="The adapter's own keys. `${NAME}` is replaced."
+        default_factory=dict,
+        repr=False,
+        description="The adapter's own keys. In secrets `${NAME}` is replaced; with `apply --env` in all.",
     )
 
 

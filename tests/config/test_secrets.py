@@ -1,5 +1,6 @@
 """``${NAME}``: where it is replaced, what happens when it is unset, and that no secret is ever printed."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 import yaml
 
 from channels_app.models import Channel
-from hooks_app.models import Declaration
+from hooks_app.config import placeholders
+from hooks_app.models import Action, Declaration
 from portal.models import User
 from tests.config import documents
 
@@ -70,14 +72,6 @@ def test_a_changed_variable_changes_the_secret(monkeypatch: pytest.MonkeyPatch) 
         "1 changes",
     ]
     assert _config()["app_secret"] == "rotated"
-
-
-def test_nothing_is_replaced_anywhere_else(tmp_path: Path) -> None:
-    hooks = {"class_hooks": [{"name": "session_context", "params": {"text": "${FEISHU_APP_SECRET}"}}]}
-    document = documents.small(name="${ALICE_PASSWORD}", agents=[{"slug": "a", "hooks": hooks}])
-    assert documents.apply(tmp_path, document).code == 0
-    assert Declaration.objects.get().params == {"text": "${FEISHU_APP_SECRET}"}
-    assert "name: ${ALICE_PASSWORD}" in documents.export()
 
 
 def test_a_placeholder_may_be_a_part_of_a_text_and_may_be_written_out(tmp_path: Path) -> None:
@@ -174,3 +168,132 @@ def test_a_stored_secret_is_not_sent_to_another_address(
     assert ended.code == 1
     assert [line.split(": ")[0] for line in ended.err] == ["organizations[0].channels[0].config.app_secret"]
     assert _config()["base_url"] == "https://open.feishu.cn"
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        (lambda o, text: o.update(name=text), "name"),
+        (lambda o, text: o["members"][0].update(email=text), "members[0].email"),
+        (lambda o, text: o["channels"][0]["config"].update(chat_id=f"oc_{text}"), "channels[0].config.chat_id"),
+        (lambda o, text: o["channels"][0]["config"].update(base_url=text), "channels[0].config.base_url"),
+        (lambda o, text: o.update(connectors=[{"slug": "oa", "actions": [{"name": "pay", "schema": {"title": text}}]}]),
+         "connectors[0].actions[0].schema.title"),
+        (lambda o, text: o.update(connectors=[{"slug": "oa", "actions": [{"name": "pay", "schema": {text: 1}}]}]),
+         "connectors[0].actions[0].schema.{text}"),
+        (lambda o, text: o.update(agents=[{"slug": "a", "model_config_json": {"hooks": {"class_hooks": [text]}}}]),
+         "agents[0].model_config_json.hooks.class_hooks[0]"),
+        (lambda o, text: o.update(agents=[{"slug": "a", "hooks": {"events": {"Stop": [{"hooks": [
+            {"type": "python", "target": "a:b", "note": text}]}]}}}]),
+         "agents[0].hooks.events.Stop[0].hooks[0].note"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["${ACME_TOKEN}", "a ${DATABASE_URL} b", "${", "${a-b}", "$${A}${B}", "${ACME_TOKEN:-x}"]
+)
+def test_a_placeholder_where_none_is_replaced_is_an_error_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, path: str, text: str
+) -> None:
+    monkeypatch.setenv("ACME_TOKEN", "the-value")
+    document = documents.small(channels=[_channel()])
+    place(document["organizations"][0], text)
+    before = documents.snapshot()
+    ended = documents.apply(tmp_path, document)
+    assert (ended.code, ended.out, documents.snapshot()) == (1, [], before)
+    where = f"organizations[0].{path.replace('{text}', text)}"
+    assert [line.split(": ")[0] for line in ended.err] == [where]
+    assert "$${" in ended.err[0]
+
+
+OWN = ["HOOKGATE_SECRET_KEY", "HOOKGATE_ENCRYPTION_KEYS_FILE", "DATABASE_URL", "DATABASE_URL_FILE", "REDIS_URL",
+       "REDIS_URL_FILE", "HOOKGATE_ANYTHING", "hookgate_secret_key"]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [(), ("--env", "HOOKGATE_"), ("--env", "D"), ("--env", "R")])
+@pytest.mark.parametrize("name", OWN)
+def test_the_portals_own_variables_are_given_to_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv(name, "operators-own")
+    document = documents.small(channels=[_channel(app_secret=f"x${{{name}}}")])
+    document["organizations"][0]["members"].append({"user": "eve", "password": f"${{{name}}}"})
+    ended = documents.apply(tmp_path, document, *options)
+    assert (ended.code, ended.out) == (1, [])
+    assert [line.split(": ")[0] for line in ended.err] == [
+        "organizations[0].members[1].password", "organizations[0].channels[0].config.app_secret",
+    ]  # fmt: skip
+    assert all(name in line and "operators-own" not in line for line in ended.err)
+    assert not User.objects.exists()
+
+
+def test_a_prefix_opens_all_of_a_channels_configuration_and_closes_every_other_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ACME_CHAT": "oc_9", "ACME_SECRET": "acme-own", "OTHER": "not-acmes"}.items():
+        monkeypatch.setenv(name, value)
+    config = {"chat_id": "${ACME_CHAT}", "app_secret": "${ACME_SECRET}", "encrypt_key": "$${OTHER}"}
+    ended = documents.apply(tmp_path, documents.small(channels=[_channel(**config)]), "--env", "ACME_")
+    assert (ended.code, ended.err) == (0, [])
+    assert [_config()[key] for key in config] == ["oc_9", "acme-own", "${OTHER}"]
+    config["encrypt_key"] = "${OTHER}"
+    refused = documents.apply(tmp_path, documents.small(channels=[_channel(**config)]), "--env", "ACME_")
+    assert refused.err == [
+        "organizations[0].channels[0].config.encrypt_key: OTHER does not begin with ACME_; rename it, or write $${"
+        " for the text itself"
+    ]
+    assert _config()["encrypt_key"] == "${OTHER}"
+
+
+@pytest.mark.parametrize("prefix", ["", "A-B", "1", "$", "${"])
+def test_a_prefix_is_the_beginning_of_a_name(tmp_path: Path, prefix: str) -> None:
+    ended = documents.apply(tmp_path, documents.small(), f"--env={prefix}")
+    assert (ended.code, ended.out) == (1, [])
+    assert ended.err == ["--env: use the beginning of variable names, such as ACME_"]
+
+
+def test_a_variable_that_is_not_the_organizations_by_name_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ACME_KR_SECRET", "ACME_SECRET", "ACME_KRX"):
+        monkeypatch.setenv(name, "some-secret-value")
+    config = {"app_secret": "${ACME_KR_SECRET}", "encrypt_key": "${ACME_SECRET}-${ACME_KRX}"}
+    document = documents.small(slug="acme-kr", channels=[_channel(**config)])
+    document["organizations"][0]["members"][0]["password"] = "${ACME_SECRET}"
+    for _ in range(2):  # also where nothing changes any more
+        ended = documents.apply(tmp_path, document)
+        assert ended.code == 0
+        assert [line.split(" does not")[0] for line in ended.err] == [
+            "organizations[0].members[0].password: warning: ACME_SECRET",
+            "organizations[0].channels[0].config.encrypt_key: warning: ACME_SECRET",
+            "organizations[0].channels[0].config.encrypt_key: warning: ACME_KRX",
+        ]
+        assert "ACME_KR_" in ended.err[0]
+    assert ended.last == "0 changes"
+
+
+@pytest.mark.parametrize("text", ["${A}", "$${A}", "${", "$$${", "x${a-b}y${", "$A", "$", "{$}${}"])
+def test_every_text_survives_export_and_apply(tmp_path: Path, text: str) -> None:
+    written = text.replace("${", "$${")
+    action = {"name": "pay", "description": written, "schema": {written: [written]}}
+    hook = {"name": "session_context", "params": {"text": written}}
+    document = documents.small(
+        name=f"A{written}",
+        connectors=[{"slug": "oa", "actions": [action]}],
+        agents=[{"slug": "a", "hooks": {"class_hooks": [hook]}}],
+        channels=[_channel(chat_id=f"oc_{written}")],
+    )
+    assert documents.apply(tmp_path, document).code == 0
+    assert Declaration.objects.get().params == {"text": text}
+    assert Action.objects.get().schema == {text: [text]}
+    assert _config()["chat_id"] == f"oc_{text}"
+    exported = documents.export()
+    assert yaml.safe_load(exported)["organizations"][0]["name"] == f"A{written}"
+    assert documents.apply(tmp_path, exported, "--prune").last == "0 changes"
+
+
+def test_a_long_run_of_dollars_costs_no_time(tmp_path: Path) -> None:
+    began = time.process_time()
+    assert documents.apply(tmp_path, documents.small(name="$" * 200)).code == 0
+    assert placeholders.read_literal("$" * 2_000_000) == "$" * 2_000_000
+    assert placeholders.escape("$" * 2_000_000 + "{") == "$" * 2_000_001 + "{"
+    assert time.process_time() - began < 5

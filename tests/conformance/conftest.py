@@ -69,7 +69,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     environment = {"HOOKGATE_CHANNEL_HOSTS": "127.0.0.1:1", **sample.placeholders("http://127.0.0.1:1")}
     with PortalProcess(tmp_path_factory.mktemp("portal"), environment=environment) as portal:
         services.migrate(portal)
-        portal.manage("apply", str(sample.FILE))
+        portal.manage("apply", str(sample.FILE), *sample.ENV)
         credentials = {
             "organization": portal.manage("issue_key", "--org", "acme", "--scopes", SCOPES).strip(),
             "agent": portal.manage("issue_key", "--agent", f"acme/{AGENT}").strip(),

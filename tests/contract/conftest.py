@@ -25,6 +25,8 @@ SECRETS = {
     "ENCRYPT_KEY_2": "second-encrypt-key",
     "TOKEN_2": "second-verification-token",
 }
+# How the files of the world name their variables.
+ENV = ("--env", "WORLD_")
 METRICS_TOKEN = "metrics-token"
 
 KEYS = {
@@ -70,7 +72,7 @@ class World:
         """Apply a config file of this text."""
         file = self.portal.folder / "given.yaml"
         file.write_text(text)
-        return self.command("apply", str(file), *options)
+        return self.command("apply", str(file), *ENV, *options)
 
     def card(self, marker: str, *, chat: str = "oc_1") -> dict[str, Any]:
         """The message whose card shows ``marker``; waits until it is there."""
@@ -112,8 +114,8 @@ def make_portal(folder: Path, sandbox: SandboxServer) -> PortalProcess:
     environment = {
         "HOOKGATE_CHANNEL_HOSTS": hosts,
         "HOOKGATE_METRICS_TOKEN": METRICS_TOKEN,
-        "PLATFORM": sandbox.feishu_url,
-        **SECRETS,
+        "WORLD_PLATFORM": sandbox.feishu_url,
+        **{f"WORLD_{name}": value for name, value in SECRETS.items()},
     }
     if "PYTHONPATH" in os.environ:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
@@ -142,7 +144,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ):
         shell = Shell(portal)
         services.migrate(portal)
-        done = shell.run("apply", str(WORLD))
+        done = shell.run("apply", str(WORLD), *ENV)
         assert done.returncode == 0, done.stderr
         chat.directory.app("cli_1").callback_url = f"{portal.url}/channels/acme/ops/callback"
         chat.directory.app("cli_2").callback_url = f"{portal.url}/channels/solo/only/callback"
@@ -161,7 +163,7 @@ def acme(world: World) -> Api:
 @pytest.fixture(scope="session")
 def hooked(world: World) -> World:
     """The same world, with the organization of ``files/hooks.yaml`` and a key of that name."""
-    done = world.command("apply", str(FILES / "hooks.yaml"))
+    done = world.command("apply", str(FILES / "hooks.yaml"), *ENV)
     assert done.returncode == 0, done.stderr
     world.issued["hooked"] = world.command("issue_key", "--org", "hooked").stdout.strip()
     world.clients["hooked"] = Api(world.portal.url, world.issued["hooked"])

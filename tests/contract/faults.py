@@ -27,8 +27,8 @@ organizations:
     channels:
       - slug: room
         type: feishu
-        config: {app_id: cli_1, app_secret: "${APP_SECRET}", chat_id: oc_2, encrypt_key: "${ENCRYPT_KEY}",
-                 verification_token: "${TOKEN}", base_url: "${PLATFORM}"}
+        config: {app_id: cli_1, app_secret: "${WORLD_APP_SECRET}", chat_id: oc_2, encrypt_key: "${WORLD_ENCRYPT_KEY}",
+                 verification_token: "${WORLD_TOKEN}", base_url: "${WORLD_PLATFORM}"}
     approval_policies:
       - {slug: patient, timeout_seconds: 60, start_by_seconds: 60}
       - {slug: short, timeout_seconds: 2}

@@ -173,8 +173,8 @@ def declare(when: str) -> dict[str, Any]:
 
 def watchers() -> str:
     """A config file with an agent for each condition."""
-    app = {"app_id": "cli_1", "app_secret": "${APP_SECRET}", "chat_id": "oc_2", "base_url": "${PLATFORM}",
-           "encrypt_key": "${ENCRYPT_KEY}", "verification_token": "${TOKEN}"}  # fmt: skip
+    app = {"app_id": "cli_1", "app_secret": "${WORLD_APP_SECRET}", "chat_id": "oc_2", "base_url": "${WORLD_PLATFORM}",
+           "encrypt_key": "${WORLD_ENCRYPT_KEY}", "verification_token": "${WORLD_TOKEN}"}  # fmt: skip
     agents = [
         {"slug": f"when-{number}", "name": "W", "owner": "alice", "hooks": {"class_hooks": [declare(when)]}}
         for number, (when, _) in enumerate(CONDITIONS)

@@ -38,7 +38,7 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PortalProcess]:
     environment = {"HOOKGATE_CHANNEL_HOSTS": "127.0.0.1:9", **sample.placeholders("http://127.0.0.1:9")}
     with PortalProcess(tmp_path_factory.mktemp("frameworks"), environment=environment) as running:
         services.migrate(running)
-        running.manage("apply", str(sample.FILE))
+        running.manage("apply", str(sample.FILE), *sample.ENV)
         running.start()
         yield running
 

@@ -53,7 +53,7 @@ def staged(backend: str, folder: Path, *, file: Path = demo.FILE) -> Iterator[St
     chat = samples.sample(None)
     with SandboxServer(chat) as server, _portal(backend, folder, server) as portal:
         services.migrate(portal)
-        portal.manage("apply", str(file))
+        portal.manage("apply", str(file), *sample.ENV)
         key = portal.manage("issue_key", "--org", "demo").strip()
         chat.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"
         portal.start()

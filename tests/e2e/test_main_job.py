@@ -50,9 +50,9 @@ def test_no_secret_is_in_the_log(stage: Stage) -> None:
     log = stage.portal.log.read_text()
     for secret in (
         stage.key,
-        stage.portal.environment["SANDBOX_APP_SECRET"],
-        stage.portal.environment["SANDBOX_ENCRYPT_KEY"],
-        stage.portal.environment["SANDBOX_VERIFICATION_TOKEN"],
+        stage.portal.environment["SAMPLE_APP_SECRET"],
+        stage.portal.environment["SAMPLE_ENCRYPT_KEY"],
+        stage.portal.environment["SAMPLE_VERIFICATION_TOKEN"],
         "4111-1111",
         METRICS_TOKEN,
         '"amount"',

@@ -176,7 +176,7 @@ def write_config(folder: Path) -> Path:
 def opened(portal: PortalProcess, sandbox: SandboxServer) -> Iterator[Scene]:
     """``portal``, migrated, configured and started."""
     services.migrate(portal)
-    portal.manage("apply", str(write_config(portal.folder)))
+    portal.manage("apply", str(write_config(portal.folder)), *sample.ENV)
     key = portal.manage("issue_key", "--org", "demo").strip()
     token = portal.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
     sandbox.sandbox.directory.app(samples.APP_ID).callback_url = f"{portal.url}/channels/demo/chat/callback"

@@ -1,12 +1,12 @@
 """``manage.py apply FILE``: make the database match a config file."""
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, IntegrityError
 
-from hooks_app.config import apply, reading
+from hooks_app.config import apply, placeholders, reading
 from hooks_app.config.errors import ConfigInvalid
 from portal import audit
 from portal.lib.crypto import DecryptionFailed
@@ -30,8 +30,18 @@ class Command(BaseCommand):
             action="store_true",
             help="also remove what the file's organizations no longer name (what has history is switched off)",
         )
+        parser.add_argument(
+            "--env",
+            metavar="PREFIX",
+            help="every ${NAME} of the file begins with PREFIX, such as ACME_, and is replaced in all of a channel's"
+            " config; without it any but the portal's own is, in secrets and passwords alone",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            variables = placeholders.Variables(options["env"])
+        except ValueError as error:
+            self._fail(f"--env: {error}")
         try:
             document = reading.read_stdin() if options["file"] == "-" else reading.read_file(options["file"])
             applied = apply.apply(
@@ -39,6 +49,7 @@ class Command(BaseCommand):
                 actor=audit.SHELL,
                 dry_run=options["dry_run"],
                 prune=options["prune"],
+                variables=variables,
             )
         except ConfigInvalid as invalid:
             self._fail(*(f"{error.path}: {error.message}" for error in invalid.errors))
@@ -61,7 +72,7 @@ class Command(BaseCommand):
                 self.stdout.write(str(change))
             self.stdout.write(f"{sum(change.counts for change in applied.changes)} changes")
 
-    def _fail(self, *lines: str) -> None:
+    def _fail(self, *lines: str) -> NoReturn:
         for line in lines:
             self.stderr.write(line)
         sys.exit(1)
