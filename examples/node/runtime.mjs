@@ -33,7 +33,8 @@ export class Runtime {
       const text = await response.text();
       const read = text ? JSON.parse(text) : null;
       if (response.ok || response.status === 304) {
-        return { status: response.status, body: read, etag: response.headers.get("etag") };
+        const { headers } = response;
+        return { status: response.status, body: read, etag: headers.get("etag"), attempt: headers.get("hookgate-attempt") };
       }
       throw new Blocked(`the portal refused ${path}: ${response.status} ${read?.code}: ${read?.detail}`);
     } catch (error) {
@@ -97,7 +98,12 @@ export class Runtime {
     if (request.status !== "approved") throw new Blocked(`${request.status}${request.reason ? `: ${request.reason}` : ""}`);
     // Of what is about to run, and not of what the portal says it is.
     const body = { args_digest: digest(args), attempt: randomUUID() };
-    await this.call("POST", `confirmations/${request.id}/consume`, { body });
+    const used = await this.call("POST", `confirmations/${request.id}/consume`, { body });
+    // Anything but the use of this approval, by this attempt, runs nothing.
+    const same = used.status === 200 && used.body?.id === request.id && used.body.status === "approved";
+    if (!same || used.body.args_digest !== body.args_digest || !used.body.consumed_at || used.attempt !== body.attempt) {
+      throw new Blocked("the portal's answer is not the use of this approval");
+    }
     return request.id;
   }
 

@@ -189,7 +189,10 @@ class ConsumeView(Endpoint):
         consumed = confirmations.consume(
             request=found, args_digest=body.args_digest, attempt=body.attempt, actor=self.runtime.actor
         )
-        return _resource(consumed)
+        answer = _resource(consumed)
+        # Whose use it is: a runtime runs the tool on its own attempt only.
+        answer["Hookgate-Attempt"] = str(consumed.attempt)
+        return answer
 
 
 class OutcomeView(Endpoint):

@@ -18,7 +18,11 @@ from hookgate.waits import Feed, Waits, read_resource
 log = logging.getLogger("hookgate")
 
 _LONGEST_LIFE: Final = 259_200.0
+# The code of a use that this program has taken back meanwhile.
+TAKEN_BACK: Final = "cancelled"
+_TAKEN_BACK: Final = "the request was cancelled by this program"
 _CONSUME_REASONS: Final = {
+    TAKEN_BACK: _TAKEN_BACK,
     "already_consumed": "this approved call already ran or is running elsewhere; it is not run again",
     "approval_lapsed": "the approval was not used in time and has lapsed",
     "args_mismatch": "the arguments are not those that were approved",
@@ -55,8 +59,11 @@ class Approval:
         feed: Feed,
     ) -> None:
         self.id: str | None = None
-        self.cancel_wanted = False
         self._detached = False
+        # The call was taken back, and somebody was told that its tool will not run.
+        self._cancelled = False
+        # The tool may be running from here on.
+        self._used = False
         self._portal = portal
         self._pacing = pacing
         self._clock = clock
@@ -79,19 +86,23 @@ class Approval:
         resource = await asyncio.shield(self._creating)
         if self._detached:
             raise Detached
-        if resource.get("requested_digest") != canonical.digest(body["tool_args"]):
-            return Verdict(False, "the portal's request is for other arguments")
-        if self.cancel_wanted:
-            await self.cancel()
+        if (difference := _find_difference(resource, body)) is not None:
+            return Verdict(False, difference)
+        if self._cancelled:
+            return Verdict(False, _TAKEN_BACK)
         if resource["status"] == "pending":
             await self._announce("awaiting_confirmation", self._describe(resource))
             ended = await self._await_end(resource, epoch)
+            if self._cancelled:
+                return Verdict(False, _TAKEN_BACK)
             if ended is None:
                 await self.cancel()
                 return Verdict(
                     False, "the portal gave no answer until long after the request's time was over"
                 )
             resource = ended
+            if (difference := _find_difference(resource, body)) is not None:
+                return Verdict(False, difference)
         # A duration, because this machine's wall clock may be wrong.
         self._use_by = self._clock() + _read_span(resource, "ended_at", "start_by", otherwise=0.0)
         await self._announce(
@@ -105,7 +116,8 @@ class Approval:
 
         The same attempt is repeated until the approval's time to start is over, so that an answer that got lost, or a
         portal that restarts, costs no approval that people have given. Leaving ends the repeating.
-        Raises Unreachable and Refused; `explain_consume` says what they mean.
+        Raises Unreachable and Refused; `explain_consume` says what they mean. Unreachable also for a 200 that
+        isn't the use of this approval, for these arguments, by this attempt.
         """
         body = {"args_digest": args_digest, "attempt": self._attempt}
         pause = self._pacing.pause_first
@@ -119,8 +131,31 @@ class Approval:
                 pause = min(pause * 2, self._pacing.pause_last)
             else:
                 break
-        if reply.status != 200:
-            raise Unreachable(f"unexpected answer {reply.status}")
+        self._check_use(reply, args_digest)
+        if self._cancelled:
+            # Taken back while the portal was asked, and told so to whoever did.
+            raise Refused(409, TAKEN_BACK, _TAKEN_BACK)
+        self._used = True
+
+    def _check_use(self, reply: Reply, args_digest: str) -> None:
+        """Raise Unreachable unless the answer says that this attempt may run what has this digest."""
+        resource = read_resource(reply, self.id)
+        wrong = next(
+            (
+                word
+                for word, holds in (
+                    (f"status {reply.status}", reply.status == 200),
+                    (f"a request that is {resource['status']}", resource["status"] == "approved"),
+                    ("other arguments", resource.get("args_digest") == args_digest),
+                    ("no time of use", _is_time(resource.get("consumed_at"))),
+                    ("another attempt", _is_same_id(reply.attempt, self._attempt)),
+                )
+                if not holds
+            ),
+            None,
+        )
+        if wrong is not None:
+            raise Unreachable(f"the portal's answer is not the use of this approval: it has {wrong}")
 
     async def report(self, status: str, detail: str | None) -> None:
         """Report the outcome until the portal has taken or refused it. The runtime cancels this when it
@@ -130,9 +165,11 @@ class Approval:
         try:
             while True:
                 try:
-                    await self._portal.call(
+                    reply = await self._portal.call(
                         "POST", f"confirmations/{self.id}/outcome", body=body, lane="uses"
                     )
+                    # Anything else than this request has not taken it.
+                    read_resource(reply, self.id)
                     return
                 except Refused as error:
                     log.warning("outcome %s of request %s refused: %s", status, self.id, error)
@@ -146,23 +183,39 @@ class Approval:
             raise
 
     async def cancel(self) -> bool:
-        """Take the request back; False when it was decided already or the portal can't be reached."""
-        self.cancel_wanted = True
-        if self.id is None:
+        """Take the request back. True only if the tool will not run; False when it was decided already or the
+        portal can't be reached. While the request is being posted, the portal's answer is waited for."""
+        if self.id is None and self._creating is not None:
+            await asyncio.wait({self._creating})
+        if self._cancelled:
             return True
+        if self.id is None:
+            # Never posted, or without an answer: nothing can be used of it.
+            self._take_back()
+            return True
+        if self._used:
+            return False
         try:
-            await self._persist("POST", f"confirmations/{self.id}/cancel", {})
+            reply = await self._persist("POST", f"confirmations/{self.id}/cancel", {})
+            if read_resource(reply, self.id)["status"] != "cancelled":
+                raise Unreachable("the portal's answer is not a cancelled request")
         except (Unreachable, Refused) as error:
             log.info("request %s not cancelled: %s", self.id, error)
             return False
+        if self._used:
+            # Used while the portal was asked.
+            return False
+        self._take_back()
         return True
+
+    def _take_back(self) -> None:
+        self._cancelled = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def abandon(self) -> None:
         """The call is given up: take its request back, also when it is only just being posted."""
-        if self.id is None and self._creating is not None:
-            await asyncio.wait({self._creating})
-        if self.id is not None:
-            await self.cancel()
+        await self.cancel()
 
     def detach(self) -> None:
         """Stop waiting, leaving the request as it is. While it is still being posted, its end is not
@@ -203,6 +256,8 @@ class Approval:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
+            if self._cancelled:
+                return None
             raise Detached from None
         finally:
             self._waiting = None
@@ -223,6 +278,31 @@ def explain_consume(error: Unreachable | Refused) -> str:
     if isinstance(error, Unreachable):
         return f"the approval could not be used: the portal is out of reach ({error})"
     return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
+
+
+def _find_difference(resource: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
+    """What shows that a request is not the one that was asked for; None when it is."""
+    if resource.get("requested_digest") != canonical.digest(asked["tool_args"]):
+        return "the portal's request is for other arguments"
+    for name in ("agent", "tool_name"):
+        if resource.get(name) != asked[name]:
+            return f"the portal's request has another {name}"
+    return None
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_same_id(text: str | None, expected: str) -> bool:
+    try:
+        return uuid.UUID(text) == uuid.UUID(expected)
+    except (TypeError, ValueError, AttributeError):
+        return False
 
 
 def _read_span(resource: Mapping[str, Any], first: str, last: str, *, otherwise: float) -> float:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hookgate import canonical, delegation, gate, observations, threads
-from hookgate.approval import Approval, Detached, Verdict, explain_consume
+from hookgate.approval import TAKEN_BACK, Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.composition import Chains, is_ours, run_chain
 from hookgate.context import HookContext, ToolFacts, read_args
@@ -192,6 +192,8 @@ class ToolCall:
             raise Blocked(GATE, explain_consume(error)) from None
         except Refused as error:
             self.session.note_refusal(error)
+            if error.code == TAKEN_BACK:
+                self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
             raise Blocked(GATE, explain_consume(error)) from None
         self._consuming = False
 
@@ -245,7 +247,7 @@ class ToolCall:
             # The tool gets its own copy: what hooks and call log see is what was approved.
             with delegation.under(self.approval.id if self.approval else self.session.parent_request):
                 self.result = await threads.call(
-                    self._execute, canonical.copy(self.args), executor=self.session.executor
+                    self._execute, canonical.copy(self.args), executor=self.session.runtime.executor
                 )
         except BaseException as error:
             if not is_ours(error):

@@ -204,7 +204,7 @@ async def run_chain(
         else:
             outcome = _apply(bound, context, result, merged)
         trace.append(_entry(bound.name, outcome, started, changed))
-        if not merged.allow:
+        if not merged.allow and context.event in BLOCKING_POINTS:
             break
     return merged
 
@@ -317,9 +317,11 @@ def _judge_failure(
         if failures is not None:
             failures[bound.name] += 1
         return f"{word}_allowed"
-    merged.allow = False
-    merged.blocked_by = bound.name
-    merged.error = f"the hook {word.replace('_', ' ')}: {describe_error(error)}"
+    if merged.allow:
+        # Who spoke first stands: where nothing can be blocked the others run all the same.
+        merged.allow = False
+        merged.blocked_by = bound.name
+        merged.error = f"the hook {word.replace('_', ' ')}: {describe_error(error)}"
     return f"{word}_denied"
 
 

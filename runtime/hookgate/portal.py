@@ -45,11 +45,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer of status 200 to 304. ``body`` is None where there is none."""
+    """An answer of status 200 to 304. ``body`` is None where there is none. ``attempt`` is the header
+    ``Hookgate-Attempt``: whose use of an approval the answer tells."""
 
     status: int
     body: Any
     etag: str | None
+    attempt: str | None = None
 
 
 class Portal:
@@ -200,7 +202,7 @@ def _read(response: httpx.Response) -> Reply:
         raise Unreachable(f"the portal's answer is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise Unreachable("the portal's answer is not an object")
-    return Reply(status, body, response.headers.get("etag"))
+    return Reply(status, body, response.headers.get("etag"), response.headers.get("hookgate-attempt"))
 
 
 def _read_problem(response: httpx.Response) -> Refused:

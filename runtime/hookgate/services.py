@@ -116,7 +116,7 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 def _read_verdict(body: Any) -> LimitVerdict:
     if not isinstance(body, dict) or not isinstance(body.get("allowed"), bool):
         raise Unreachable("the portal's answer is not a limit's verdict")
-    numbers = [body.get(name) or 0 for name in ("limit", "remaining", "retry_after_seconds")]
-    if not all(isinstance(number, int | float) for number in numbers):
+    numbers: list[Any] = [body.get(name) for name in ("limit", "remaining", "retry_after_seconds")]
+    if not all(type(number) in (int, float) for number in numbers):
         raise Unreachable("the portal's answer is not a limit's verdict")
     return LimitVerdict(body["allowed"], int(numbers[0]), int(numbers[1]), float(numbers[2]))

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,7 +17,7 @@ from hookgate.composition import Bound, Chains, run_chain
 from hookgate.context import HookContext, Subject, ToolFacts
 from hookgate.delegation import Delegation
 from hookgate.events import TOOL_POINTS, HookEvent
-from hookgate.manifest import SURFACES, Manifest, State
+from hookgate.manifest import SURFACES, HookSpec, Manifest, State
 from hookgate.portal import Refused
 from hookgate.registry import HookRegistry
 from hookgate.result import MergedResult, Outcome
@@ -80,11 +79,6 @@ class Session:
         self._starting = asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
         self._calls: dict[str, ToolCall] = {}
-
-    @property
-    def executor(self) -> Executor:
-        """Where plain functions run."""
-        return self.runtime.executor
 
     @property
     def stopped(self) -> str | None:
@@ -168,12 +162,15 @@ class Session:
             self._calls.pop(call.id, None)
 
     async def cancel(self, tool_call_id: str) -> bool:
-        """Take back the request of a call that waits for people; False when there is none, when it was
-        decided already, or when the portal can't be reached."""
-        for call in list(self._calls.values()):
-            if call.tool_call_id == tool_call_id and call.approval is not None:
-                return await call.approval.cancel()
-        return False
+        """Take back the request of a call that waits for people. True only if its tool will not run; False when
+        there is no request, when it was decided already, or when the portal can't be reached."""
+        # Calls may share an id, and then a request: none of them may run.
+        named = [call for call in self._calls.values() if call.tool_call_id == tool_call_id]
+        asked = [call.approval for call in named if call.approval is not None]
+        if not asked or any(call.executing for call in named):
+            return False
+        answers = await asyncio.gather(*(approval.cancel() for approval in asked))
+        return all(answers) and not any(call.executing for call in named)
 
     async def emit(self, event: HookEvent | str, **fields: Any) -> MergedResult:
         """Fire a hook point; one merged result.
@@ -256,17 +253,10 @@ class Session:
 
     def _adopt(self, manifest: Manifest) -> None:
         """Make the hooks of a new registry. All or nothing: one that can't run leaves none."""
-        bound: list[Bound] = []
         self.manifest = None
         self.services.prepare(manifest)
         try:
-            for spec in manifest.hooks:
-                if spec.handler is not None:
-                    hook: Any = handlers.load(spec, spec.handler, self.runtime.python_handlers)
-                else:
-                    assert spec.entry is not None
-                    hook = spec.entry.create(spec, self.services)
-                bound.append(Bound.of_spec(spec, hook))
+            bound = [self._bind(spec) for spec in manifest.hooks]
         except handlers.HandlerUnusable as error:
             raise Blocked("registry", f"handler_unsupported: {error}") from error
         agent = manifest.agent
@@ -277,6 +267,12 @@ class Session:
         self.manifest = manifest
         if not manifest.bypass:
             self.runtime.call_log.admit(self.agent, agent.organization, agent.slug)
+
+    def _bind(self, spec: HookSpec) -> Bound:
+        if spec.handler is not None:
+            return Bound.of_spec(spec, handlers.load(spec, spec.handler, self.runtime.python_handlers))
+        assert spec.entry is not None
+        return Bound.of_spec(spec, spec.entry.create(spec, self.services))
 
     async def _start(self) -> None:
         """Run the SessionStart hooks once; calls that come meanwhile wait for them."""
@@ -390,8 +386,8 @@ class Session:
             # A cancelled owner is about to leave, or goes on after a time-out: a moment will show.
             self.runtime.background(self._cancel_unless_leaving(approval))
             return
-        task = self.runtime.background(approval.abandon())
-        await asyncio.wait({task}, timeout=self.runtime.pacing.cancel_bound)
+        giving_up = {self.runtime.background(approval.abandon())}
+        await asyncio.wait(giving_up, timeout=self.runtime.pacing.cancel_bound)
 
     async def _cancel_unless_leaving(self, approval: Approval) -> None:
         await asyncio.sleep(self.runtime.pacing.detach_grace)

@@ -200,7 +200,8 @@ def read_resource(reply: Reply, expected_id: str | None = None) -> dict[str, Any
     if (
         not isinstance(body, dict)
         or not isinstance(body.get("id"), str)
-        or body.get("status") not in STATUSES
+        or not isinstance(body.get("status"), str)
+        or body["status"] not in STATUSES
         or (expected_id is not None and body["id"] != expected_id)
     ):
         raise Unreachable("the portal's answer is not the confirmation request")

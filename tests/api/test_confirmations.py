@@ -253,6 +253,7 @@ def test_an_approval_is_used_once_and_its_outcome_reported_once(world, pending):
     for _ in range(2):
         used = world.runtime.post(f"{path}/consume", use)
         assert (used.status, used.body["consumed_at"] is not None) == (200, True)
+        assert used.headers["Hookgate-Attempt"] == attempt
     refused = world.runtime.post(f"{path}/consume", {**use, "attempt": str(uuid.uuid4())})
     assert (refused.status, refused.code) == (409, "already_consumed")
     for status, code in (("unknown", 200), ("succeeded", 200), ("succeeded", 200), ("failed", 409)):

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -62,6 +62,8 @@ class FakePortal:
         self.faults: dict[str, list[str]] = {}
         self.standing: dict[str, str] = {}
         self.on_create: Callable[[JSON], None] | None = None
+        # What an operation's answers become before they are sent.
+        self.alters: dict[str, Callable[[int, Any, JSON], Awaitable[tuple[int, Any, JSON]]]] = {}
         self.etag_hits = 0
         self.gone: set[str] = set()
         # None unless a test wants them: most are about what holds without.
@@ -173,6 +175,8 @@ class FakePortal:
             status, answer, extra = await handle(match, query, document, headers)
         except Problem as problem:
             status, answer, extra = problem.status, problem.body, {}
+        if operation in self.alters:
+            status, answer, extra = await self.alters[operation](status, answer, extra)
         if fault != "ok":
             return await self._misbehave(writer, fault.removeprefix("late-"))
         payload = b"" if answer is None else json.dumps(answer).encode()
@@ -311,8 +315,9 @@ class FakePortal:
     async def _consume(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         resource = self._find(match)
         held = self.attempts.get(resource["id"])
+        consumer = {"hookgate-attempt": body["attempt"]}
         if held == body["attempt"] and resource["outcome"] is None:
-            return 200, resource, {}
+            return 200, resource, consumer
         if held is not None:
             raise Problem(409, "already_consumed")
         if resource["status"] != "approved":
@@ -324,7 +329,7 @@ class FakePortal:
             raise Problem(409, "halted")
         self.attempts[resource["id"]] = body["attempt"]
         resource["consumed_at"] = stamp(datetime.now(UTC))
-        return 200, resource, {}
+        return 200, resource, consumer
 
     async def _outcome(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         resource = self._find(match)

@@ -104,8 +104,11 @@ def expect(event: HookEvent, parts: list[Part]) -> dict[str, Any]:
         else:
             trace.append((part.name, "denied" if no else "ignored" if part.act == "deny" else "allowed"))
         if no or (part.act in FAILURES and closed):
-            blocker = part.name
-            break
+            blocker = blocker or part.name
+            # Where nothing can be blocked all run, whoever spoke first.
+            if event in BLOCKING_POINTS:
+                break
+            continue
         n += part.act == "rewrite" and event is HookEvent.PRE_TOOL_USE
         result += "+" * (part.act == "rewrite" and event is HookEvent.POST_TOOL_USE)
         texts += [part.name] * (part.act == "text")
