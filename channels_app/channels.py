@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.urls import reverse
 
+from channels_app import condition
 from channels_app.bots import (
     adapter_class,
     open_adapter,
@@ -91,8 +92,11 @@ def save(
     if stored and all(getattr(stored, name) == value for name, value in wanted.items()):
         return stored
     old = shared_settings(type, stored.config) if stored else None
+    moved = stored is not None and (stored.app_id != app.pk or stored.config != complete)
     for name, value in wanted.items():
         setattr(row, name, value)
+    if moved:
+        condition.forget(row)
     _write(row)
     if old != shared_settings(type, complete):
         _share(row, siblings)
@@ -206,7 +210,8 @@ def _share(row: Channel, siblings: list[Channel]) -> None:
     for other in siblings:
         own = {name: v for name, v in other.config.items() if name not in shared_settings(row.type, {})}
         other.config = {**own, **shared}
-        other.save(update_fields=["config"])
+        condition.forget(other)
+        other.save(update_fields=["config", *condition.FIELDS])
     App.objects.filter(pk=row.app_id).update(token=None, token_expires_at=None)
 
 

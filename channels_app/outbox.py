@@ -15,7 +15,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
-from channels_app import circuits, topics
+from channels_app import circuits, condition, topics
 from channels_app import metrics as measures
 from channels_app.adapters.base import AdapterError, Handle
 from channels_app.cards import Card
@@ -238,9 +238,11 @@ def settle_ok(sent: Sequence[Sent]) -> None:
             _finish(job, row, Result.OK, calls[row.pk].duration_ms)
         statements.write([row for _, row in held], _WRITTEN)
         statements.write([job.attempt for job, _ in held], ["result", "duration_ms"])
-        mended = {row.channel_id for job, row in held if job.delivery.channel.last_error}
-        if mended:
-            Channel.objects.filter(pk__in=mended).update(last_error="", last_error_at=None)
+        channels = {row.channel_id: job.delivery.channel for job, row in held}
+        # Once, and not with every card: the row is shared by all workers.
+        news = [pk for pk, row in channels.items() if row.last_error or row.worked_at is None]
+        if news:
+            condition.worked(news)
 
 
 def _note_sent(one: Sent, row: Delivery, now: datetime) -> None:
@@ -283,9 +285,7 @@ def settle_error(failed: Failed) -> None:
                 topics.undelivered(row)
             if hopeless:
                 # Last, like everywhere: whoever holds a channel's row asks for no delivery any more.
-                Channel.objects.filter(pk=row.channel_id).update(
-                    last_error=row.last_error, last_error_at=clock.now()
-                )
+                condition.failed(row.channel_id, row.last_error)
 
 
 def _after_send(job: Job, row: Delivery, error: AdapterError, hopeless: bool) -> str:

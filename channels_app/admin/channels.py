@@ -14,8 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from channels_app import channels
-from channels_app.adapters.base import AdapterError, Chat, CheckResult
+from channels_app import channels, condition
 from channels_app.admin.channel_form import form_class
 from channels_app.admin.fields import PREFIX
 from channels_app.models import Channel
@@ -24,9 +23,16 @@ from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
 from portal.admin.showing import Word
 from portal.admin.site import site
-from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem
 
+_COLOURS = {"works": "success", "off": "info", "error": "danger", "away": "danger", "unchecked": "warning"}
+_STATES = {
+    "works": _("works"),
+    "off": _("off"),
+    "error": _("error"),
+    "away": _("platform away"),
+    "unchecked": _("not checked"),
+}
 _COMMON = ("organization", "slug", "enabled", "language")
 
 
@@ -45,7 +51,7 @@ class ChannelAdmin(ScopedAdmin):
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "type", "enabled")
     search_fields = ("slug", "app__key")
     list_select_related = ("organization", "app")
-    readonly_fields = ("platform", "callback", "app", "trouble")
+    readonly_fields = ("platform", "callback", "app", "worked", "trouble")
     deletable = False
     actions_detail = ("try_out", "send_test", "remove")
 
@@ -75,7 +81,9 @@ class ChannelAdmin(ScopedAdmin):
         type = _type_of(request, obj)
         names = [PREFIX + name for name in channels.adapter_class(type).config_model.model_fields]
         shown = (
-            ("platform", *_COMMON) if obj is None else ("platform", *_COMMON, "callback", "app", "trouble")
+            ("platform", *_COMMON)
+            if obj is None
+            else ("platform", *_COMMON, "callback", "app", "worked", "trouble")
         )
         return [(None, {"fields": shown}), (_("Settings"), {"fields": names})]
 
@@ -127,12 +135,18 @@ class ChannelAdmin(ScopedAdmin):
             return "–"
         return f"{row.last_error} ({showing.at(row.last_error_at, row.organization)})"
 
-    @display(description=_("state"), label={"ok": "success", "off": "info", "error": "danger"})
+    @display(description=_("state"), label=_COLOURS)
     def state(self, row: Channel) -> Word:
-        """In one word."""
-        if not row.enabled:
-            return Word("off", _("off"))
-        return Word("error", _("error")) if row.last_error else Word("ok", _("ready"))
+        """In one word; green only for what was seen to work."""
+        word = condition.state(row)
+        return Word(word, _STATES[word])
+
+    @admin.display(description=_("last seen to work"))
+    def worked(self, row: Channel) -> str:
+        """When its present configuration passed a check or delivered a card."""
+        if row.worked_at is None:
+            return str(_("never, with this configuration: press “Check”"))
+        return showing.at(row.worked_at, row.organization)
 
     # Buttons
 
@@ -140,7 +154,7 @@ class ChannelAdmin(ScopedAdmin):
     def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask the platform what works; by POST, because it speaks to the outside."""
         row = self.get_object(request, object_id)
-        found = _try(row) if row is not None and request.method == "POST" else None
+        found = condition.check(row) if row is not None and request.method == "POST" else None
         context = {"found": found, "callback": channels.callback_url(row) if row is not None else ""}
         return operations.run(
             self,
@@ -220,19 +234,3 @@ def _describe(type: str, title: str) -> dict[str, Any]:
 def _as_get(request: HttpRequest) -> HttpRequest:
     request.method = "GET"
     return request
-
-
-def _try(channel: Channel) -> dict[str, Any]:
-    """What the platform says: ``{"results", "chats", "error"}``."""
-    results: list[CheckResult] = []
-    chats: list[Chat] = []
-    error = ""
-    try:
-        adapter = channels.open_adapter(channel)
-        results = adapter.check()
-        chats = adapter.chats()
-    except Problem as problem:
-        error = problem.detail
-    except (AdapterError, ForbiddenAddress) as refused:
-        error = getattr(refused, "message", "") or str(refused)
-    return {"results": results, "chats": chats, "error": error}

@@ -60,7 +60,9 @@ class Channel(models.Model):
     enabled = models.BooleanField(default=True)
     language = models.CharField(max_length=8, choices=Language.choices, default=Language.ENGLISH)
     config = EncryptedJSONField()
-    # The last permanent failure, shown to admins until a delivery succeeds.
+    # When the present configuration was last seen to work: a check passed, or a card was delivered.
+    worked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # The last permanent failure, shown to admins until a check passes or a delivery succeeds.
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     last_error_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

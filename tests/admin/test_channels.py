@@ -1,5 +1,6 @@
 """Channels, identities, deliveries: forms drawn for the platform, secrets that never come back."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from channels_app import dispatch
 from channels_app.models import App, Channel, Delivery, Identity
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
+from portal.lib import clock
 from portal.models import AuditEvent
 from tests import make
 from tests.admin.forms import errors, fill
@@ -188,6 +191,57 @@ def connected(acme: Tenant, chat: SandboxServer, settings: Any) -> Channel:
         "base_url": chat.feishu_url,
     }
     return make.channel(acme.organization, "connected", config=config)
+
+
+def said(browser: Client, channel: Channel) -> str:
+    """The channel's state, as the list shows it."""
+    page = browser.get(f"/admin/channels_app/channel/?q={channel.slug}").content.decode()
+    words = "not checked|works|error|platform away|off"
+    (word,) = re.findall(rf">\s*({words})\s*</span>", page)
+    return str(word)
+
+
+def test_nothing_is_said_to_work_before_it_has(
+    connected: Channel, browser: Client, chat: SandboxServer
+) -> None:
+    assert said(browser, connected) == "not checked"
+    assert "never, with this configuration" in browser.get(of_channel(connected)).content.decode()
+    browser.post(of_channel(connected, "try"))
+    assert said(browser, connected) == "works"
+    # Any other setting may be wrong again.
+    assert save(browser, of_channel(connected), config_chat_id="oc_nowhere").status_code == 302
+    assert said(browser, connected) == "not checked"
+    browser.post(of_channel(connected, "try"))
+    assert said(browser, connected) == "error"
+    assert "chat:" in browser.get(of_channel(connected)).content.decode()
+    # A word that changes nothing of the configuration changes nothing of what is known of it.
+    assert save(browser, of_channel(connected), language="ko").status_code == 302
+    assert said(browser, connected) == "error"
+
+
+def test_a_new_secret_of_the_app_makes_every_channel_of_it_unchecked(
+    connected: Channel, browser: Client
+) -> None:
+    other = make.channel(
+        connected.organization, "sibling", config={**connected.config, "chat_id": "oc_other"}
+    )
+    for row in (connected, other):
+        Channel.objects.filter(pk=row.pk).update(worked_at=clock.now())
+        assert said(browser, row) == "works"
+    assert save(browser, of_channel(connected), config_app_secret="rotated").status_code == 302
+    assert [said(browser, row) for row in (connected, other)] == ["not checked", "not checked"]
+
+
+def test_a_channel_that_can_carry_nothing_is_an_error(acme: Tenant, browser: Client) -> None:
+    row = make.channel(acme.organization, "elsewhere", config={"base_url": "https://evil.example"})
+    assert said(browser, row) == "error"
+
+
+def test_a_card_that_arrived_shows_that_a_channel_works(connected: Channel, browser: Client) -> None:
+    browser.post(of_channel(connected, "send_test"))
+    assert said(browser, connected) == "not checked"
+    dispatch.bring(Delivery.objects.values_list("pk", flat=True).filter(channel=connected))
+    assert said(browser, connected) == "works"
 
 
 def test_the_check_says_what_works_and_lists_the_chats(connected: Channel, browser: Client) -> None:

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from channels_app import channels, deliveries, dispatch, outbox
 from channels_app.models import App, Channel, Delivery, DeliveryAttempt
 from channels_app.sandbox.server import SandboxServer
+from portal.lib import clock
 from tests.channels.conftest import Owner, again, card, fail, messages, refuse, replace, save, send
 from tests.channels.test_adapters import SENT, pigeon
 from tests.channels.test_adapters import _installed as _installed  # a fixture
@@ -358,6 +359,8 @@ def test_a_card_that_changes_before_it_is_claimed_goes_as_it_is_then(
 
 @pytest.mark.usefixtures("_tokens")
 def test_more_cards_cost_no_more_statements(rows: list[Delivery]) -> None:
+    # All of them have carried a card before; a first one is noted at its channel, once.
+    Channel.objects.update(worked_at=clock.now())
     # What is due, the lines, a claim of three statements, and a settling of three, in a transaction each.
     with CaptureQueriesContext(connection) as few:
         assert deliver(rows[:2]) == 2

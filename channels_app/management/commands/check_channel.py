@@ -4,13 +4,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from channels_app import channels
-from channels_app.adapters.base import Adapter, AdapterError
+from channels_app import channels, condition
 from channels_app.models import Channel
 from portal.lib.clock import rfc3339
 from portal.lib.crypto import DecryptionFailed
-from portal.lib.http import ForbiddenAddress
-from portal.lib.problems import Problem
 
 
 class Command(BaseCommand):
@@ -50,29 +47,17 @@ class Command(BaseCommand):
         return found
 
     def _try(self, channel: Channel) -> bool:
-        try:
-            if not issubclass(channels.adapter_class(channel.type), Adapter):
-                return False
-            adapter = channels.open_adapter(channel)
-        except (Problem, ForbiddenAddress) as error:
-            self.stdout.write(f"FAIL  configuration: {error}")
-            return False
-        results = adapter.check()
-        for result in results:
+        found = condition.check(channel)
+        if found.error and not channels.usable(channel):
+            self.stdout.write(f"FAIL  configuration: {found.error}")
+        for result in found.results:
             self.stdout.write(f"{'ok  ' if result.ok else 'FAIL'}  {result.name}: {result.detail}")
             if result.remedy:
                 self.stdout.write(f"      to do: {result.remedy}")
-        if any(result.name == "chat" and not result.ok for result in results):
-            self._list_chats(adapter)
-        return all(result.ok for result in results)
-
-    def _list_chats(self, adapter: Adapter) -> None:
-        try:
-            chats = adapter.chats()
-        except AdapterError:
-            return
-        for chat in chats:
-            self.stdout.write(f"      the bot is in: {chat.id}  {chat.name}")
+        if any(result.name == "chat" and not result.ok for result in found.results):
+            for chat in found.chats:
+                self.stdout.write(f"      the bot is in: {chat.id}  {chat.name}")
+        return found.holds
 
     def _past(self, channel: Channel) -> None:
         """What nobody can try from here: whether taps arrive, and how the last card fared."""
