@@ -1,7 +1,7 @@
 """Runtime keys: the only writer of :class:`hooks_app.models.RuntimeKey`."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -11,7 +11,7 @@ from hooks_app.models.keys import KEY_PREFIX, KEY_SCOPES, default_scopes
 from portal import audit, outages
 from portal.lib import clock, crypto
 from portal.lib.composed import Composed, Parameter
-from portal.lib.problems import FieldError, invalid
+from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import Organization, User
 
 _BY_DIGEST = Composed(
@@ -61,6 +61,35 @@ def issue(
     return key, plain
 
 
+def rotate(
+    key: RuntimeKey, *, ends_after: timedelta, created_by: User | None, actor: audit.Actor
+) -> tuple[RuntimeKey, str]:
+    """Make a key like ``key`` and let that one end ``ends_after`` from now, or earlier where it would have anyway.
+
+    Returns the new key with its plain text, as :func:`issue` does. Raises ``Problem`` 409 ``key_ended`` when the key is
+    worthless already: whoever holds it has nothing to be taken over.
+    """
+    with transaction.atomic():
+        held = RuntimeKey.objects.select_for_update().get(pk=key.pk)
+        now = clock.now()
+        if held.revoked_at is not None or (held.expires_at is not None and held.expires_at <= now):
+            raise Problem(409, "key_ended", "The key has ended already; make a new one.")
+        made, plain = issue(
+            organization=key.organization,
+            agent=key.agent,
+            scopes=held.scopes,
+            expires_at=held.expires_at,
+            label=held.label,
+            created_by=created_by,
+            actor=actor,
+        )
+        end = now + ends_after
+        held.expires_at = end if held.expires_at is None else min(end, held.expires_at)
+        RuntimeKey.objects.filter(pk=key.pk).update(expires_at=held.expires_at)
+        _record(held, "key.rotated", actor, replaced_by=str(made.pk))
+    return made, plain
+
+
 def authenticate(plain: str) -> RuntimeKey | None:
     """The key behind ``plain``, with its organization and agent; ``None`` if it is unknown, revoked, expired, or its
     maker's account is inactive. Notes the minute of its use."""
@@ -94,7 +123,7 @@ def revoke(key: RuntimeKey, *, actor: audit.Actor) -> None:
             _record(key, "key.revoked", actor)
 
 
-def _record(key: RuntimeKey, action: str, actor: audit.Actor) -> None:
+def _record(key: RuntimeKey, action: str, actor: audit.Actor, **more: str) -> None:
     audit.append(
         organization=key.organization,
         actor=actor,
@@ -106,5 +135,6 @@ def _record(key: RuntimeKey, action: str, actor: audit.Actor) -> None:
             "agent": key.agent.slug if key.agent else None,
             "scopes": key.scopes,
             "expires_at": clock.rfc3339(key.expires_at),
+            **more,
         },
     )

@@ -1,20 +1,22 @@
 """Runtime keys: issued, shown once, revoked."""
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from hooks_app import keys
 from hooks_app.models import RuntimeKey
 from hooks_app.models.keys import KEY_SCOPES, default_scopes
-from portal.admin import changes, operations, shown_once
+from portal.admin import changes, operations, showing, shown_once
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
@@ -39,6 +41,22 @@ class KeyForm(ScopedForm):
         model = RuntimeKey
         fields = ("organization", "agent", "label", "scopes", "expires_at")
         help_texts = {"agent": _("Empty: every agent of the organization.")}
+
+
+class RotateForm(forms.Form):
+    """How long the runtimes have."""
+
+    ends_after = forms.ChoiceField(
+        label=_("The present key ends"),
+        choices=[
+            ("0", _("at once")),
+            ("3600", _("in one hour")),
+            ("86400", _("in one day")),
+            ("604800", _("in seven days")),
+        ],
+        initial="86400",
+        widget=UnfoldAdminSelectWidget,
+    )
 
 
 @admin.register(RuntimeKey, site=site)
@@ -71,7 +89,7 @@ class RuntimeKeyAdmin(ScopedAdmin):
     )
     search_fields = ("label", "agent__slug", "organization__slug")
     list_select_related = ("organization", "agent", "created_by")
-    actions_detail = ("revoke",)
+    actions_detail = ("rotate", "revoke")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
@@ -120,11 +138,47 @@ class RuntimeKeyAdmin(ScopedAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
         """The only page that ever shows the key."""
-        text = _("Copy the key now, it is never shown again.")
-        return shown_once.page(self, request, obj, plain=obj.plain, text=text)
+        return self._show(request, obj, obj.plain, _("Copy the key now, it is never shown again."))
+
+    def _show(self, request: HttpRequest, row: RuntimeKey, plain: str, text: Any) -> HttpResponse:
+        shell = f"export HOOKGATE_URL={settings.BASE_URL}\nexport HOOKGATE_KEY={plain}"
+        return shown_once.page(self, request, row, plain=plain, text=text, shell=shell)
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Recorded by :mod:`hooks_app.keys`."""
+
+    @action(description=_("Rotate"), permissions=["revoke"], icon="autorenew")
+    def rotate(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """A second key, then the first one's end."""
+
+        def perform(row: RuntimeKey, data: dict[str, Any]) -> HttpResponse:
+            assert isinstance(request.user, User)
+            made, plain = keys.rotate(
+                row,
+                ends_after=timedelta(seconds=int(data["ends_after"])),
+                created_by=request.user,
+                actor=changes.actor(request),
+            )
+            text = _("Copy the new key now, it is never shown again. The old one works until %(end)s.")
+            row.refresh_from_db()
+            return self._show(
+                request, made, plain, text % {"end": showing.at(row.expires_at, row.organization)}
+            )
+
+        return operations.run(
+            self,
+            request,
+            object_id,
+            Operation(
+                title=_("Rotate the key"),
+                text=_(
+                    "Makes a key of the same reach and scopes. Hand it to the runtimes before the old one ends."
+                ),
+                button=_("Make the new key"),
+                form=RotateForm,
+                perform=perform,
+            ),
+        )
 
     @action(description=_("Revoke"), permissions=["revoke"], icon="block", variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -20,8 +20,8 @@ from portal.lib.problems import Problem
 class Operation:
     """What the page says, what it asks for, and what happens then.
 
-    ``perform`` gets the row and the cleaned data, runs in a transaction, and returns the message for the person; a
-    ``Problem`` undoes it and is shown in the form. ``context`` is more for the template.
+    ``perform`` gets the row and the cleaned data, runs in a transaction, and returns the message for the person, or the
+    page that answers; a ``Problem`` undoes it and is shown in the form. ``context`` is more for the template.
     """
 
     title: Any
@@ -49,6 +49,8 @@ def run(screen: Any, request: HttpRequest, object_id: str, operation: Operation)
         except Problem as problem:
             show_problem(form, problem)
         else:
+            if isinstance(message, HttpResponse):
+                return message
             messages.success(request, message)
             gone = screen.get_object(request, object_id) is None
             return redirect(

@@ -8,8 +8,13 @@ from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 
 
-def page(screen: Any, request: HttpRequest, row: Any, *, plain: str, text: Any) -> HttpResponse:
-    """The page that shows ``plain`` once, with ``text`` above it and the way to the row below."""
+def page(
+    screen: Any, request: HttpRequest, row: Any, *, plain: str, text: Any, shell: str = ""
+) -> HttpResponse:
+    """The page that shows ``plain`` once, with ``text`` above it and the way to the row below.
+
+    ``shell``: lines that hand it to a program, ready to be pasted into a shell.
+    """
     opts = screen.opts
     answer = TemplateResponse(
         request,
@@ -20,6 +25,7 @@ def page(screen: Any, request: HttpRequest, row: Any, *, plain: str, text: Any) 
             "title": screen.title,
             "text": text,
             "plain": plain,
+            "shell": shell,
             "onward": reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk]),
         },
     )

@@ -3,6 +3,8 @@
 from html.parser import HTMLParser
 from typing import Any
 
+from django.test import Client
+
 
 class _Form(HTMLParser):
     """Collects what a form sends if nobody touches it. ``sent`` has a list of values for each name."""
@@ -68,3 +70,8 @@ def errors(answer: Any) -> str:
     found = [str(answer.context["adminform"].form.errors)]
     found += [str(inline.formset.errors) for inline in answer.context["inline_admin_formsets"]]
     return " ".join(found)
+
+
+def save(browser: Client, address: str, **values: Any) -> Any:
+    """Load a form, change some values, send it."""
+    return browser.post(address, {**fill(browser.get(address)), **values})

@@ -15,7 +15,7 @@ from channels_app.sandbox.server import SandboxServer
 from portal.lib import clock
 from portal.models import AuditEvent
 from tests import make
-from tests.admin.forms import errors, fill
+from tests.admin.forms import errors, save
 from tests.admin.tenant import SECRETS, Tenant, sign_in
 
 NEW = {
@@ -31,11 +31,6 @@ NEW = {
 def browser(acme: Tenant) -> Client:
     """The admin's."""
     return sign_in(acme.people["admin"])
-
-
-def save(browser: Client, address: str, **values: Any) -> Any:
-    """Load a form, change some values, send it."""
-    return browser.post(address, {**fill(browser.get(address)), **values})
 
 
 def of_channel(row: Channel, page: str = "change") -> str:

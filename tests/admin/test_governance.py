@@ -1,17 +1,16 @@
 """Agents, hooks, policies, connectors, keys: what an admin changes, and what follows from it."""
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
 
-from hooks_app import halting, keys, publishing, registry
-from hooks_app.models import ApprovalPolicy, Connector, Declaration, Publication, RegistryRevision, RuntimeKey
+from hooks_app import halting, publishing, registry
+from hooks_app.models import ApprovalPolicy, Connector, Declaration, Publication, RegistryRevision
 from portal.lib.problems import Problem
 from portal.models import AuditEvent
 from tests import make
-from tests.admin.forms import errors, fill
+from tests.admin.forms import errors, save
 from tests.admin.tenant import Tenant, sign_in
 
 
@@ -24,11 +23,6 @@ def browser(acme: Tenant) -> Client:
 def actions() -> list[str]:
     """What the audit trail says, oldest first."""
     return list(AuditEvent.objects.order_by("sequence").values_list("action", flat=True))
-
-
-def save(browser: Client, address: str, **values: Any) -> Any:
-    """Load a form, change some values, send it."""
-    return browser.post(address, {**fill(browser.get(address)), **values})
 
 
 def test_a_changed_agent_is_a_draft_until_it_is_published(acme: Tenant, browser: Client) -> None:
@@ -333,47 +327,6 @@ def test_deleting_a_policy_that_is_used_shows_on_the_agents_page(acme: Tenant, b
     page = browser.get(f"/admin/hooks_app/agent/{acme.agent.pk}/change/").content.decode()
     assert "there is no approval policy &#x27;acme-policy&#x27;" in page
     assert "approval_policy.deleted" in actions()
-
-
-def test_a_key_is_shown_once_and_revoked(acme: Tenant, browser: Client) -> None:
-    address = "/admin/hooks_app/runtimekey/add/"
-    answer = save(
-        browser, address, label="worker", agent=str(acme.agent.pk), scopes=["registry", "confirmations"]
-    )
-    assert answer.status_code == 200, errors(answer)
-    assert "no-store" in answer.headers["Cache-Control"]
-    found = re.search(r">(hg_[\w-]+)<", answer.content.decode())
-    assert found
-    plain = found.group(1)
-    key = keys.authenticate(plain)
-    assert key is not None
-    assert (key.agent, key.scopes, key.created_by) == (
-        acme.agent,
-        ["registry", "confirmations"],
-        acme.people["admin"],
-    )
-    row = RuntimeKey.objects.get(label="worker")
-    page = f"/admin/hooks_app/runtimekey/{row.pk}"
-    assert plain not in browser.get(f"{page}/change/").content.decode()
-    assert plain not in str(browser.cookies)
-    assert browser.post(f"{page}/change/", {"label": "other"}).status_code == 403
-    assert browser.post(f"{page}/revoke/").status_code == 302
-    assert keys.authenticate(plain) is None
-    assert browser.get(f"{page}/revoke/").status_code == 403
-    assert actions()[-2:] == ["key.issued", "key.revoked"]
-
-
-def test_a_key_that_ended_before_it_began_is_refused(acme: Tenant, browser: Client) -> None:
-    answer = save(
-        browser,
-        "/admin/hooks_app/runtimekey/add/",
-        label="old",
-        expires_at_0="2001-01-01",
-        expires_at_1="00:00:00",
-    )
-    assert answer.status_code == 200
-    assert list(answer.context["adminform"].form.errors) == ["expires_at"]
-    assert not RuntimeKey.objects.filter(label="old").exists()
 
 
 def test_the_history_of_a_row_is_its_audit_trail(acme: Tenant, browser: Client) -> None:

@@ -1,7 +1,6 @@
 """Users, memberships, groups, absences and personal tokens."""
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,7 +10,7 @@ from hooks_app.models import Agent
 from portal import tokens
 from portal.models import AuditEvent, Group, Membership, PersonalToken, User
 from tests import make
-from tests.admin.forms import errors, fill
+from tests.admin.forms import errors, fill, save
 from tests.admin.tenant import Tenant, sign_in
 
 PASSWORD = "a long enough one"
@@ -21,11 +20,6 @@ PASSWORD = "a long enough one"
 def browser(acme: Tenant) -> Client:
     """The admin's."""
     return sign_in(acme.people["admin"])
-
-
-def save(browser: Client, address: str, **values: Any) -> Any:
-    """Load a form, change some values, send it."""
-    return browser.post(address, {**fill(browser.get(address)), **values})
 
 
 def of_user(user: User, page: str = "change") -> str:
