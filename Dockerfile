@@ -5,9 +5,10 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
 RUN python -m venv /opt/venv
 # First what changes seldom: the packages. The runtime is installed whole, not as a link into the sources.
-COPY requirements.txt ./
+COPY requirements.lock ./
+RUN /opt/venv/bin/pip install --require-hashes -r requirements.lock
 COPY runtime runtime
-RUN sed -i 's|^-e ./runtime|./runtime|' requirements.txt && /opt/venv/bin/pip install -r requirements.txt
+RUN /opt/venv/bin/pip install --no-deps --no-build-isolation ./runtime
 COPY . .
 # The settings want keys, and nothing of this step uses them.
 RUN HOOKGATE_VAR_DIR=/tmp/build HOOKGATE_STATIC_DIR=/app/static HOOKGATE_SECRET_KEY=build HOOKGATE_ENCRYPTION_KEYS=build \

@@ -3,9 +3,13 @@ SHELL := /bin/sh
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
+# What is installed is what was tested: every package at its version with its hashes, ours alone from this folder.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package hookgate
 SOAK_TESTS ?= tests/races tests/e2e tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
 
-.PHONY: help run demo test soak bench check format messages
+.PHONY: help run demo test soak bench audit check format messages lock
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,7 +21,7 @@ ifneq "$(SET_UP_IN)" "$(CURDIR)"
 .PHONY: .venv/installed
 endif
 
-.venv/installed: requirements.txt runtime/pyproject.toml
+.venv/installed: requirements.lock runtime/pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON); Hookgate needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Hookgate needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.11")'
 	@[ -w . ] || { echo "You may not write to $(CURDIR), where .venv must go; use a clone of your own." >&2; exit 1; }
@@ -25,13 +29,14 @@ endif
 	@echo "Setting up .venv (once, about a minute) …"
 	@touch .venv-unfinished
 	@"$(PYTHON)" -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@PYTHONWARNINGS=ignore $(INSTALL) --no-deps --no-build-isolation --editable ./runtime
 	@printf '%s' "$(CURDIR)" > $@
 	@rm -f .venv-unfinished
 
-.venv/installed-dev: .venv/installed requirements-dev.txt
+.venv/installed-dev: .venv/installed requirements-dev.lock
 	@echo "Adding what the tests need …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 run: .venv/installed ## portal, worker and scheduler in one process, with a sample organization, on PORT (8000)
@@ -49,6 +54,9 @@ soak: .venv/installed-dev ## the long forms at full figures
 bench: .venv/installed-dev ## benchmarks, each beside its baseline
 	@$(BIN)/python -m benchmarks.run
 
+audit: .venv/installed-dev ## known vulnerabilities of everything that is locked
+	@$(BIN)/python -m tests.audit requirements.lock requirements-dev.lock
+
 check: .venv/installed-dev ## lint, format, types, layers, migrations, Django's checks
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -64,3 +72,7 @@ format: .venv/installed-dev ## put the code into shape
 messages: .venv/installed-dev ## collect and compile translations (needs gettext)
 	@$(BIN)/python manage.py makemessages --all --ignore .venv --ignore runtime --no-location
 	@$(BIN)/python manage.py compilemessages --ignore .venv
+
+lock: .venv/installed-dev ## both locks anew after a change of requirements*.txt; UPGRADE=--upgrade takes the newest
+	@$(LOCK) $(UPGRADE) requirements.txt --output-file requirements.lock >/dev/null
+	@$(LOCK) $(UPGRADE) requirements-dev.txt --constraints requirements.lock --output-file requirements-dev.lock >/dev/null

@@ -84,7 +84,7 @@ def migrate(portal: PortalProcess) -> None:
 @cache
 def migrated() -> Path:
     """A SQLite file with every migration, which take seconds; kept until one of them, or a library, is another."""
-    digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
+    digest = hashlib.sha256((ROOT / "requirements.lock").read_bytes())
     for file in sorted(ROOT.glob("*/migrations/*.py")):
         digest.update(file.read_bytes())
     kept = ROOT / ".pytest_cache" / f"migrated-{digest.hexdigest()[:16]}.sqlite3"

@@ -32,7 +32,7 @@ if [ -e "../hang-in-$step" ]; then touch "../reached-$step"; sleep 60; fi
 def tree(tmp_path: Path) -> Path:
     """What `make` needs of a clone, and beside it the stand-in for Python."""
     made = tmp_path.resolve() / clone.NAME
-    for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "runtime/pyproject.toml"):
+    for name in ("Makefile", "requirements.lock", "requirements-dev.lock", "runtime/pyproject.toml"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made / name)
     (tmp_path / "python3").write_text(STAND_IN)
@@ -57,7 +57,7 @@ def asked(tree: Path) -> list[str]:
 
 
 def test_it_is_set_up_once(tree: Path) -> None:
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "pip", "examples"])
     assert make_run(tree) == (0, "", ["examples"])
 
 
@@ -65,8 +65,8 @@ def test_new_requirements_are_installed_into_what_is_there(tree: Path) -> None:
     make_run(tree)
     (tree / ".venv" / "mine").touch()
     later = (tree / ".venv" / "installed").stat().st_mtime + 1
-    os.utime(tree / "requirements.txt", (later, later))
-    assert make_run(tree)[2] == ["venv", "pip", "examples"]
+    os.utime(tree / "requirements.lock", (later, later))
+    assert make_run(tree)[2] == ["venv", "pip", "pip", "examples"]
     assert (tree / ".venv" / "mine").exists()
 
 
@@ -81,7 +81,7 @@ def test_an_interrupted_set_up_begins_again(tree: Path, step: str, number: signa
         make.signal(number)
         assert make.end() != 0
     hang.unlink()
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "pip", "examples"])
     assert not (tree / ".venv" / "half").exists()
     assert make_run(tree) == (0, "", ["examples"])
 
@@ -90,14 +90,14 @@ def test_a_clone_that_was_moved_is_set_up_again(tree: Path) -> None:
     make_run(tree)
     (tree / ".venv" / "old").touch()
     moved = tree.rename(tree.with_name("elsewhere"))
-    assert make_run(moved)[::2] == (0, ["venv", "pip", "examples"])
+    assert make_run(moved)[::2] == (0, ["venv", "pip", "pip", "examples"])
     assert not (moved / ".venv" / "old").exists()
 
 
 def test_a_python_that_is_gone_is_replaced(tree: Path) -> None:
     make_run(tree)
     (tree / ".venv" / "bin" / "python").unlink()
-    assert make_run(tree)[::2] == (0, ["venv", "pip", "examples"])
+    assert make_run(tree)[::2] == (0, ["venv", "pip", "pip", "examples"])
 
 
 def test_an_old_python_is_refused_before_anything_is_made(tree: Path) -> None:

@@ -128,7 +128,7 @@ def test_only_what_runs_goes_into_the_image() -> None:
     sent = compose.context()
     assert {path.split("/")[0] for path in sent} == {
         "manage.py",
-        "requirements.txt",
+        "requirements.lock",
         "portal",
         "channels_app",
         "hooks_app",
