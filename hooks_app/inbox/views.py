@@ -20,6 +20,7 @@ from hooks_app.models import ConfirmationRequest
 from portal import access
 from portal.lib.problems import Problem
 from portal.models import User
+from portal.web import queries
 
 PER_PAGE = 25
 # So much of the arguments, in characters, is shown in a list.
@@ -28,6 +29,7 @@ EXCERPT = 160
 
 @require_safe
 @never_cache
+@queries.only()
 def waiting(request: HttpRequest) -> HttpResponse:
     """What waits now."""
     user = _person(request)
@@ -49,6 +51,7 @@ def waiting(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@queries.only("page")
 def history(request: HttpRequest) -> HttpResponse:
     """What is over, page by page."""
     page = Paginator(lists.ended(_person(request)), PER_PAGE).get_page(request.GET.get("page"))

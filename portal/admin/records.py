@@ -3,6 +3,8 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -10,6 +12,22 @@ from portal.admin import showing
 from portal.admin.scoping import RecordAdmin
 from portal.admin.site import site
 from portal.models import AuditEvent
+
+_LONGEST_ID: int = AuditEvent._meta.get_field("object_id").max_length or 0
+
+
+class ObjectFilter(admin.SimpleListFilter):
+    """The history of one row, which its page links to: nothing to choose from, so it shows only while it is set."""
+
+    title = _("row")
+    parameter_name = "object_id"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        value = self.value()
+        return [(value, value)] if value and len(value) <= _LONGEST_ID else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+        return queryset.filter(object_id=self.value()) if self.value() else queryset
 
 
 @admin.register(AuditEvent, site=site)
@@ -29,6 +47,7 @@ class AuditEventAdmin(RecordAdmin):
         "actor_kind",
         "action",
         "object_kind",
+        ObjectFilter,
     )
     search_fields = ("actor_name", "action", "object_name", "object_id")
     list_select_related = ("organization",)
@@ -38,10 +57,6 @@ class AuditEventAdmin(RecordAdmin):
     )  # fmt: skip
     readonly_fields = fields
     date_hierarchy = "at"
-
-    def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
-        # The history link of every row.
-        return lookup == "object_id" or bool(super().lookup_allowed(lookup, value, request))
 
     @admin.display(description=_("time"), ordering="at")
     def time(self, row: AuditEvent) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.contrib.admin import ShowFacets
 from django.core.exceptions import PermissionDenied
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -10,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
-from portal.admin import changes, reach
+from portal.admin import changes, queries, reach
 from portal.admin.forms import ScopedForm, ScopedFormSet
 from portal.lib.problems import Problem
 from portal.models import Organization, User
@@ -39,6 +40,9 @@ class ScopedAdmin(ModelAdmin):
     changeable = True
     deletable = True
     list_per_page = 50
+    # One page and no more; and no count beside each value of each filter.
+    list_max_show_all = list_per_page
+    show_facets = ShowFacets.NEVER
     show_full_result_count = False
     warn_unsaved_form = True
     list_filter_submit = False
@@ -119,6 +123,26 @@ class ScopedAdmin(ModelAdmin):
         actions: dict[str, Any] = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
+
+    # What an address may ask
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[queries.ClosedChangeList]:
+        return queries.ClosedChangeList
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        queries.check(self, request, request.GET)
+        return super().get_changelist_instance(request)
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        return [queries.obeyed(declared) for declared in super().get_list_filter(request)]
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        # Checked with the whole query, before any of it is looked up.
+        return True
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """An address fills in no form."""
+        return {}
 
     # Writing
 

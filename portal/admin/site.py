@@ -4,16 +4,18 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.paginator import InvalidPage
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
-from portal.admin import reach
+from portal.admin import queries, reach
+from portal.admin.scoping import ScopedAdmin
+from portal.web.queries import check_search, single
 
 # The groups of the sidebar, in order; each screen names its own.
 SECTIONS = {
@@ -29,6 +31,32 @@ class PortalAdminSite(UnfoldAdminSite):
 
     index_title = _("Overview")
     index_template = "admin/overview.html"
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        """Refuse a screen whose rows, choices and queries nobody bounds. Raises ``ImproperlyConfigured``."""
+        if admin_class is None or not issubclass(admin_class, ScopedAdmin):
+            raise ImproperlyConfigured(f"{admin_class}: screens of this site derive from ScopedAdmin")
+        super().register(model_or_iterable, admin_class, **options)
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Whatever the site serves, its query is checked, once it is known who asks."""
+        return super().admin_view(queries.guarded(view), cacheable)
+
+    def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
+        """For fields that a screen declares alone: no other column leads to rows."""
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
+        given = single(request.GET, ("app_label", "model_name", "field_name", "term", "page"))
+        check_search("term", given.get("term", ""))
+        source = (given.get("app_label"), given.get("model_name"))
+        declared = {
+            (screen.opts.app_label, screen.opts.model_name): screen.get_autocomplete_fields(request)
+            for screen in self._registry.values()
+        }
+        if given.get("field_name") not in declared.get(source, ()):
+            raise PermissionDenied
+        answer: HttpResponse = super().autocomplete_view(request)
+        return answer
 
     def has_permission(self, request: HttpRequest) -> bool:
         """Admins and auditors of at least one organization, and superusers."""
@@ -57,6 +85,8 @@ class PortalAdminSite(UnfoldAdminSite):
 
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """A page that there is not is no reason to fall over."""
+        given = single(request.GET, ("s", "page", "extended"))
+        check_search("s", given.get("s", ""))
         try:
             answer: HttpResponse = super().search(request, extra_context)
         except (ValueError, InvalidPage):
