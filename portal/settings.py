@@ -251,6 +251,7 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "portal.admin.look.icon"}],
     "ENVIRONMENT": "portal.admin.look.environment",
     "STYLES": ["portal.admin.look.style"],
+    "SCRIPTS": ["portal.admin.look.script"],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,

@@ -18,6 +18,11 @@ def style(request: HttpRequest) -> str:
     return static("portal/admin.css")
 
 
+def script(request: HttpRequest) -> str:
+    """Names for what the theme leaves without one."""
+    return static("portal/admin.js")
+
+
 def environment(request: HttpRequest) -> list[Any]:
     """The badge in the corner: which kind of portal this is."""
     if settings.DEBUG:

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib.admin import ShowFacets
 from django.core.exceptions import PermissionDenied
 from django.db.models import ForeignKey, Model, QuerySet
+from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -264,7 +265,13 @@ class _ScopedInline:
 
 
 class ScopedTabular(_ScopedInline, TabularInline):
-    """Rows of a parent, as a table."""
+    """Rows of a parent, as a table. A cell's field has no label of its own: the column's head names it."""
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        found = super().get_formset(request, obj, **kwargs)
+        for name, field in found.form.base_fields.items():
+            field.widget.attrs.setdefault("aria-label", str(field.label or pretty_name(name)))
+        return found
 
 
 class ScopedStacked(_ScopedInline, StackedInline):

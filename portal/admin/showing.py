@@ -45,7 +45,7 @@ class Word(tuple[str, Any]):
 def pretty(value: Any) -> SafeString:
     """JSON for reading. What it holds is data: it is escaped, and wraps instead of running off the page."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return format_html('<pre class="hookgate-json">{}</pre>', text)
+    return format_html('<pre class="hookgate-json" tabindex="0">{}</pre>', text)
 
 
 def at(moment: datetime | None, organization: Organization | None) -> str:

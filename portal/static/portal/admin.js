@@ -1,0 +1,14 @@
+// Names for what the theme leaves without one, for people who listen to a page: its scrolling parts all have one and
+// the same, and the heads of some columns have none.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const head of document.querySelectorAll("th:empty, th:not(:has(*))")) {
+    if (!head.textContent.trim()) head.replaceWith(Object.assign(document.createElement("td"), { className: head.className }));
+  }
+  // The theme's script makes the scrolling parts in the same event, after this one.
+  setTimeout(() => {
+    document.querySelectorAll('.simplebar-content-wrapper[role="region"]').forEach((part, number) => {
+      const title = part.closest("nav, section, fieldset, main, aside")?.querySelector("h1, h2, h3, legend")?.textContent.trim();
+      part.setAttribute("aria-label", `${title || part.ariaLabel} (${number + 1})`);
+    });
+  });
+});
