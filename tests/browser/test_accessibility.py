@@ -35,17 +35,20 @@ PAGES = [
 ]
 OF_AGENT = ["change", "registry", "add_hook", "publish", "halt", "rollback"]
 AXE = Axe()
+# The admin's theme has its own switch.
+THEME = "scheme => document.querySelector('html[x-data]')?.classList.toggle('dark', scheme == 'dark')"
 
 
 def faults(page: Page) -> list[str]:
     """What axe finds, in light and in dark: scheme, rule, impact, and the first element."""
     # Colours that fade in are no colours yet.
-    page.add_style_tag(content="*, *::before, *::after { transition: none !important; animation: none !important }")
+    page.add_style_tag(
+        content="*, *::before, *::after { transition: none !important; animation: none !important }"
+    )
     found = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        # The admin's theme is asked by its own script.
-        page.evaluate("scheme => document.querySelector('html[x-data]')?.classList.toggle('dark', scheme == 'dark')", scheme)
+        page.evaluate(THEME, scheme)
         found += [
             f"{scheme}: {fault['id']} ({fault['impact']}): {fault['nodes'][0]['html'][:200]}"
             for fault in AXE.run(page).response["violations"]
