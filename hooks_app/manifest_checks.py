@@ -5,6 +5,7 @@ from typing import Any
 
 from hooks_app.manifest_hooks import Trigger
 from hooks_app.manifest_inputs import BUILT_IN_POLICY, Channel, Faults, Inputs, Tool
+from portal.lib import nearest
 
 
 def check_tools(inputs: Inputs, faults: Faults) -> list[Tool]:
@@ -45,7 +46,7 @@ def check_settings(inputs: Inputs, faults: Faults) -> None:
             faults.add(
                 f"may_delegate_to[{index}]",
                 "unknown_agent",
-                f"the organization has no agent {slug!r}; remove it",
+                f"the organization has no agent {slug!r}; {nearest.suggest(slug, inputs.agents) or 'remove it'}",
             )
     for key in ("approval_channels", "fallback_channels"):
         for index, slug in enumerate(content[key]):
@@ -53,12 +54,16 @@ def check_settings(inputs: Inputs, faults: Faults) -> None:
                 faults.add(
                     f"{key}[{index}]",
                     "unknown_channel",
-                    f"there is no channel {slug!r}; remove it or name another",
+                    f"there is no channel {slug!r}; {_near_channel(slug, inputs) or 'remove it or name another'}",
                 )
     if content["fallback_channels"]:
         faults.add("fallback_channels", "not_available", "this release has no fallback channels yet; use []")
     if content["barrier"] != "call":
         faults.add("barrier", "not_available", "this release has no barrier for whole runs yet; use call")
+
+
+def _near_channel(slug: str, inputs: Inputs) -> str:
+    return nearest.suggest(slug, (channel.slug for channel in inputs.channels))
 
 
 def check_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], faults: Faults) -> None:
@@ -68,9 +73,8 @@ def check_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], f
         policy = policies.get(slug)
         if policy is None:
             if slug != BUILT_IN_POLICY:
-                faults.add(
-                    path, "unknown_policy", f"there is no approval policy {slug!r}; make it or name another"
-                )
+                near = nearest.suggest(slug, [*policies, BUILT_IN_POLICY]) or "make it or name another"
+                faults.add(path, "unknown_policy", f"there is no approval policy {slug!r}; {near}")
             continue
         for option in policy.unavailable:
             faults.add(

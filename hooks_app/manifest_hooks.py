@@ -12,6 +12,7 @@ from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
 from hookgate.manifest import GATE_PRIORITY
 
 from hooks_app.manifest_inputs import Faults, Inputs
+from portal.lib import nearest
 
 EVENT_PRIORITY = 500
 MAX_TIMEOUT = 86_400  # seconds
@@ -63,10 +64,7 @@ def compile_hooks(inputs: Inputs, faults: Faults) -> Compiled:
         path = f"hooks.class_hooks[{index}]"
         entry = CATALOGUE.get(item["name"])
         if entry is None:
-            known = ", ".join(sorted(CATALOGUE))
-            faults.add(
-                f"{path}.name", "unknown_hook", f"no hook is called {item['name']!r}; there are {known}"
-            )
+            faults.add(f"{path}.name", "unknown_hook", _unknown_hook(item["name"]))
         elif _is_gate(entry):
             triggers.append(_read_trigger(inputs, item, path, entry, faults))
         else:
@@ -85,6 +83,11 @@ def compile_hooks(inputs: Inputs, faults: Faults) -> Compiled:
     gate = _attach(inputs, CATALOGUE[GATE])
     gate["params"] = {"triggers": [trigger.to_json() for trigger in triggers]} if triggers else {}
     return Compiled([hook for _, hook in declared] + [gate], triggers)
+
+
+def _unknown_hook(name: str) -> str:
+    near = nearest.suggest(name, CATALOGUE)
+    return f"no hook is called {name!r}; {near or 'there are ' + ', '.join(sorted(CATALOGUE))}"
 
 
 def _is_gate(entry: CatalogueEntry) -> bool:
@@ -230,12 +233,10 @@ def _check_params(
         return {}
     channel = params.get("channel")
     if channel is not None and inputs.find_channel(channel) is None:
-        faults.add(f"{path}.params.channel", "unknown_channel", _no_channel(channel))
+        near = nearest.suggest(channel, (one.slug for one in inputs.channels))
+        text = f"there is no channel {channel!r}; {near or 'name one of the organization’s'}"
+        faults.add(f"{path}.params.channel", "unknown_channel", text)
     return params
-
-
-def _no_channel(slug: str) -> str:
-    return f"there is no channel {slug!r}; name one of the organization's"
 
 
 def _check_common(item: Mapping[str, Any], path: str, faults: Faults) -> None:
@@ -286,9 +287,9 @@ def _read_events(inputs: Inputs, faults: Faults, *, first: int) -> list[tuple[in
         name = f"{item['event']}[{item['group']}].hooks[{item['index']}]"
         path = f"hooks.events.{name}"
         if item["event"] not in list(HookEvent):
-            known = ", ".join(HookEvent)
+            near = nearest.suggest(item["event"], HookEvent) or f"use {', '.join(HookEvent)}"
             faults.add(
-                f"hooks.events.{item['event']}", "unknown_event", f"there is no such hook point; use {known}"
+                f"hooks.events.{item['event']}", "unknown_event", f"there is no such hook point; {near}"
             )
             continue
         matcher_path = f"hooks.events.{item['event']}[{item['group']}].matcher"

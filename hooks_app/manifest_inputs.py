@@ -17,7 +17,7 @@ BUILT_IN_POLICY = "default"
 
 @dataclass(frozen=True)
 class Tool:
-    """What the gate must know of one tool. ``path`` is where a person declared it."""
+    """What the gate must know of one tool. ``path`` is where a person declared it, ``schema`` that of its arguments."""
 
     name: str
     connector: str | None
@@ -26,6 +26,7 @@ class Tool:
     policy: str | None
     redact: tuple[str, ...]
     path: str
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Inputs:
     channels: tuple[Channel, ...] = ()
     policies: tuple[Policy, ...] = ()
     agents: frozenset[str] = frozenset()
+    # What the agent's runtimes say they have: names, and the JSON Schema of the arguments where they say it.
+    announced: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
 
     def find_channel(self, slug: str) -> Channel | None:
         """The channel called ``slug``, or ``None``."""

@@ -5,15 +5,17 @@ the content of an earlier revision again; the draft stays what it was.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
 from hookgate.events import HookEvent
 
+from hooks_app import draft_checks, manifest_warnings, registry
 from hooks_app.models import Agent, AgentTool, Declaration, Publication, RegistryHead, RegistryRevision
 from portal import audit, wakeups
 from portal.lib import clock
-from portal.lib.problems import Problem, not_found
+from portal.lib.problems import FieldError, Problem, not_found
 from portal.models import User
 
 _EVENT_ORDER = {event.value: index for index, event in enumerate(HookEvent)}
@@ -76,7 +78,9 @@ def _common(row: Declaration) -> dict[str, Any]:
 
 
 def _class_hook(row: Declaration) -> dict[str, Any]:
-    return {**_common(row), "name": row.name, "params": row.params}
+    content = {**_common(row), "name": row.name, "params": row.params}
+    # Only where it says something: older publications haven't it, and a draft equals them.
+    return {**content, "allow_unmatched": True} if row.allow_unmatched else content
 
 
 def _events(rows: list[Declaration]) -> list[dict[str, Any]]:
@@ -123,11 +127,20 @@ def _without_ids(content: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
-def publish(*, agent: Agent, actor: audit.Actor, user: User | None = None, comment: str = "") -> Publication:
+def publish(
+    *,
+    agent: Agent,
+    actor: audit.Actor,
+    user: User | None = None,
+    comment: str = "",
+    allow_unbuildable: bool = False,
+) -> Publication:
     """Make the draft what holds, at once. An unchanged draft is not published again: its publication is returned.
 
-    A draft that can't be built is published too, and the agent is refused its registry until that is repaired.
-    Raises ``Problem`` 409 ``not_available`` for a protected agent.
+    Where no registry works now, a draft that can't be built is published too, and the agent is refused its registry
+    until that is repaired. Raises ``Problem`` 409 ``not_available`` for a protected agent, 422 ``unmatched_gate`` for
+    a gate entry that is new and matches no known tool, 422 ``registry_unbuildable`` where a registry that works would
+    be lost, unless ``allow_unbuildable`` says that it is meant.
     """
     with transaction.atomic():
         # One publication at a time, so that two of them can't mix their drafts. NO KEY: the builder, which holds the
@@ -137,9 +150,25 @@ def publish(*, agent: Agent, actor: audit.Actor, user: User | None = None, comme
         content = draft(locked)
         if head is not None and _without_ids(content) == _without_ids(head.publication.content):
             return head.publication
+        _check(locked, content, allow_unbuildable=allow_unbuildable)
         return _publish(
             locked, content, actor=actor, user=user, comment=comment, action="agent.published", data={}
         )
+
+
+def _check(
+    agent: Agent, content: dict[str, Any], *, was_published: bool = False, allow_unbuildable: bool = False
+) -> None:
+    judged = draft_checks.judge(agent, content)
+    if judged.findings.errors and not was_published:
+        raise _refused(manifest_warnings.UNMATCHED_GATE, judged.findings.errors)
+    if judged.built.errors and not allow_unbuildable and registry.works(agent):
+        raise _refused("registry_unbuildable", judged.built.errors)
+
+
+def _refused(code: str, errors: Sequence[FieldError]) -> Problem:
+    detail = "; ".join(f"{error.path}: {error.message}" for error in errors)
+    return Problem(422, code, f"Nothing was published, and what is in force stays: {detail}", errors=errors)
 
 
 def rollback(
@@ -147,7 +176,8 @@ def rollback(
 ) -> Publication:
     """Publish again what revision ``number`` was built from. Shared objects keep their present state.
 
-    Raises ``Problem`` 404 when the agent has no such revision, 409 ``not_available`` for a protected agent.
+    Raises ``Problem`` 404 when the agent has no such revision, 409 ``not_available`` for a protected agent, 422
+    ``registry_unbuildable`` where a registry that works would be lost.
     """
     with transaction.atomic():
         locked = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
@@ -156,6 +186,7 @@ def rollback(
         )
         if revision is None:
             raise not_found()
+        _check(locked, revision.publication.content, was_published=True)
         return _publish(
             locked,
             revision.publication.content,

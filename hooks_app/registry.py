@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from hookgate import canonical
 
-from hooks_app import halting, manifests, registry_inputs
+from hooks_app import halting, manifest_warnings, manifests, registry_inputs
 from hooks_app import metrics as measures
 from hooks_app.manifest_inputs import Inputs
 from hooks_app.manifests import Governance
@@ -54,6 +54,40 @@ def inputs_changed(organization: Organization) -> None:
     """
     Organization.objects.filter(pk=organization.pk).update(inputs_version=F("inputs_version") + 1)
     wakeups.publish_on_commit(f"organization:{organization.pk}")
+
+
+def inputs_changed_by_hand(organization: Organization) -> None:
+    """As :func:`inputs_changed`, for a change that a person makes in a form: refused if it breaks what works.
+
+    Raises ``Problem`` 422 ``registry_unbuildable`` with every reason why an agent that is served its registry now
+    would be refused it. Call it last in the transaction.
+    """
+    working = Agent.objects.filter(organization=organization, enabled=True, head__errors=[])
+    inputs_changed(organization)
+    broken = [
+        FieldError(f"{agent.slug}.{error['path']}", error["code"], error["message"])
+        for agent in working.order_by("slug")
+        for error in head(agent).errors
+    ]
+    if broken:
+        raise Problem(
+            422,
+            "registry_unbuildable",
+            "This would leave agents without a registry: "
+            + "; ".join(f"{error.path}: {error.message}" for error in broken),
+            errors=[FieldError("", error.code, f"{error.path}: {error.message}") for error in broken],
+        )
+
+
+def works(agent: Agent) -> bool:
+    """Whether runtimes of the agent are served a registry now, built first if it was out of date."""
+    row = Agent.objects.get(pk=agent.pk)
+    return row.enabled and RegistryHead.objects.filter(agent=agent).exists() and not head(row).errors
+
+
+def tools_changed(agent: Agent) -> None:
+    """The agent's runtimes have announced other tools: what matches nothing is judged anew at the next read."""
+    RegistryHead.objects.filter(agent=agent).update(built_inputs_version=0)
 
 
 def head(agent: Agent) -> RegistryHead:
@@ -223,6 +257,7 @@ def _build(agent_id: UUID) -> RegistryHead:
         if built.manifest is not None:
             now.revision = _revise(now, built)
         now.errors = [error.to_json() for error in built.errors]
+        now.warnings = [warning.to_json() for warning in manifest_warnings.find(inputs).in_force()]
         now.built_publication = now.publication
         now.built_inputs_version = version
         now.save()

@@ -6,7 +6,7 @@ from channels_app import channels
 from channels_app.models import Channel
 from hooks_app import manifest_inputs
 from hooks_app.manifest_inputs import Inputs
-from hooks_app.models import Action, Agent, ApprovalPolicy, Connector
+from hooks_app.models import Action, Agent, ApprovalPolicy, Connector, RuntimeInstance
 from hooks_app.models.policies import default_grants
 from portal.lib.crypto import DecryptionFailed
 from portal.lib.problems import Problem
@@ -56,6 +56,7 @@ def _read(agent: Agent, content: dict[str, Any]) -> Inputs:
             for policy in ApprovalPolicy.objects.filter(organization=organization)
         ),
         agents=frozenset(Agent.objects.filter(organization=organization).values_list("slug", flat=True)),
+        announced=_read_announced(agent),
     )
 
 
@@ -73,11 +74,22 @@ def _read_actions(organization: Organization) -> tuple[manifest_inputs.Tool, ...
             policy=action.policy or None,
             redact=tuple(action.redact),
             path=f"connectors.{action.connector.slug}.actions.{action.name}",
+            schema=action.schema if isinstance(action.schema, dict) else None,
         )
         for action in Action.objects.filter(connector__organization=organization)
         .select_related("connector")
         .order_by("connector__slug", "name")
     )
+
+
+def _read_announced(agent: Agent) -> dict[str, dict[str, Any] | None]:
+    """The tools of every runtime of the agent; of two schemas the one of who asked last."""
+    found: dict[str, dict[str, Any] | None] = {}
+    for tools in RuntimeInstance.objects.filter(agent=agent).values_list("tools", flat=True):
+        for tool in tools:
+            schema = tool.get("input_schema")
+            found.setdefault(tool["name"], schema if isinstance(schema, dict) else None)
+    return found
 
 
 def _read_channels(organization: Organization, *, cards_needed: bool) -> tuple[manifest_inputs.Channel, ...]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hooks_app import registry
 from hooks_app.models import Agent, RuntimeInstance
 from portal.lib import clock
 
@@ -23,6 +24,9 @@ def record(agent: Agent, name: str, surface: str, revision: int | None) -> None:
 def report_tools(agent: Agent, name: str, tools: list[dict[str, Any]]) -> None:
     """Keep the tools that a runtime has: ``[{"name", "description", "input_schema"}]``, in place of those before."""
     minute = clock.now().replace(second=0, microsecond=0)
+    before = RuntimeInstance.objects.filter(agent=agent, name=name).values_list("tools", flat=True).first()
     RuntimeInstance.objects.update_or_create(
         agent=agent, name=name, defaults={"tools": tools, "last_seen_at": minute}
     )
+    if tools != (before or []):
+        registry.tools_changed(agent)

@@ -103,7 +103,7 @@ SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
 METRIC_READERS = ["channels_app.metrics.read", "hooks_app.metrics.read"]
 # Told by the admin pages that something registries are built from has changed.
-INPUTS_CHANGED = "hooks_app.registry.inputs_changed"
+INPUTS_CHANGED = "hooks_app.registry.inputs_changed_by_hand"
 
 TEMPLATES = [
     {

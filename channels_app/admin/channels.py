@@ -198,8 +198,10 @@ class ChannelAdmin(ScopedAdmin):
         """Delete it, or switch it off."""
 
         def perform(row: Channel, data: dict[str, Any]) -> str:
-            changes.outdate(row.organization)
-            if channels.remove(row, actor=changes.actor(request)):
+            organization = row.organization
+            gone = channels.remove(row, actor=changes.actor(request))
+            changes.outdate(organization)
+            if gone:
                 return gettext("The channel is deleted.")
             return gettext("The channel has history: it is switched off, and its records stay.")
 

@@ -45,7 +45,7 @@ class RollbackForm(PublishForm):
 def state(agent: Agent) -> dict[str, Any]:
     """What the top of an agent's page says: ``agent_state`` with what holds, the draft, errors, runtimes, revisions."""
     head = _head(agent)
-    built = drafts.build(agent)
+    judged = drafts.judge(agent)
     return {
         "agent_state": {
             "agent": agent,
@@ -53,7 +53,9 @@ def state(agent: Agent) -> dict[str, Any]:
             "errors": head.errors if head else [],
             "is_published": head is not None,
             "is_dirty": publishing.is_dirty(agent),
-            "draft_errors": [error.to_json() for error in built.errors],
+            "draft_errors": [error.to_json() for error in judged.errors],
+            "draft_warnings": [item.to_json() for item in judged.findings.warnings],
+            "warnings": head.warnings if head else [],
             "halt": halting.state(agent, agent.organization),
             "runtimes": _runtimes(agent),
             "revisions": _revisions(agent),
@@ -104,7 +106,9 @@ def publish(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         publishing.publish(agent=row, comment=data["comment"], **_by(request))
         return gettext("Published. Runtimes have it within seconds.")
 
-    errors = [error.to_json() for error in drafts.build(agent).errors] if agent is not None else []
+    judged = drafts.judge(agent) if agent is not None else None
+    errors = [error.to_json() for error in judged.errors] if judged else []
+    warnings = [item.to_json() for item in judged.findings.warnings] if judged else []
     return operations.run(
         screen,
         request,
@@ -117,7 +121,11 @@ def publish(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             danger=bool(errors),
             perform=perform,
             template="admin/hooks_app/agent/publish.html",
-            context={"difference": drafts.difference(agent) if agent is not None else [], "errors": errors},
+            context={
+                "difference": drafts.difference(agent) if agent is not None else [],
+                "errors": errors,
+                "warnings": warnings,
+            },
         ),
     )
 
@@ -193,8 +201,8 @@ def registry_page(screen: Any, request: HttpRequest, object_id: str) -> HttpResp
 
 
 def _drafted(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
-    built = drafts.build(agent)
-    return built.manifest, [error.to_json() for error in built.errors]
+    judged = drafts.judge(agent)
+    return judged.built.manifest, [error.to_json() for error in judged.built.errors]
 
 
 def _served(agent: Agent) -> tuple[Any, list[dict[str, str]]]:

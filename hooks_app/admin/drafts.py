@@ -4,17 +4,15 @@ import difflib
 import json
 from typing import Any
 
-from hooks_app import manifests, publishing, registry_inputs
-from hooks_app.manifests import Built
+from hooks_app import draft_checks, publishing
+from hooks_app.draft_checks import Judged
 from hooks_app.models import Agent, Declaration, RegistryHead
 from portal.lib.problems import FieldError, Problem
 
 
-def build(agent: Agent) -> Built:
-    """The draft's manifest, or every reason why there would be none. Writes nothing."""
-    stored = Agent.objects.select_related("organization").get(pk=agent.pk)
-    _version, inputs = registry_inputs.read(stored, publishing.draft(stored))
-    return manifests.build(inputs)
+def judge(agent: Agent) -> Judged:
+    """What the draft would make of the registry. Writes nothing."""
+    return draft_checks.judge(agent, publishing.draft(agent))
 
 
 def difference(agent: Agent) -> list[dict[str, str]]:
@@ -40,7 +38,7 @@ def refuse_faulty(declaration: Declaration) -> None:
 
     Call it in the transaction that wrote the row.
     """
-    errors = build(declaration.agent).errors
+    errors = judge(declaration.agent).errors
     place = _place(declaration)
     mine = [
         FieldError(error.path.removeprefix(place).lstrip("."), error.code, error.message)

@@ -52,19 +52,6 @@ class MembershipAdmin(ScopedAdmin):
         Agent.objects.filter(organization=obj.organization, owner=obj.user).update(owner=None)
         super().delete_model(request, obj)
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
-        """The last admin stays."""
-        try:
-            return super().delete_view(request, object_id, extra_context)
-        except Problem as problem:
-            self.message_user(request, problem.detail, level="error")
-            return self.changeform_view(_as_get(request), object_id)
-
-
-def _as_get(request: HttpRequest) -> HttpRequest:
-    request.method = "GET"
-    return request
-
 
 def _keep_an_admin(membership: Membership, field: str) -> None:
     """Raises 400 when nobody would be left who may change the organization."""

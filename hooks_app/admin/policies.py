@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from hookgate import matching
 
-from hooks_app import registry_inputs
+from hooks_app import registry_inputs, usage
 from hooks_app.admin.fields import JSONText
 from hooks_app.models import ApprovalPolicy
 from hooks_app.models.policies import Scope
@@ -90,6 +90,9 @@ class ApprovalPolicyAdmin(ScopedAdmin):
             },
         ),
     )  # fmt: skip
+
+    def find_users(self, obj: Any) -> list[str]:
+        return usage.of_policy(obj)
 
     @admin.display(description=_("can be carried out"), boolean=True)
     def ready(self, row: ApprovalPolicy) -> bool:

@@ -17,7 +17,7 @@ from portal.models import Organization, User
 Columns = dict[str, Any]
 _CONTENT = (
     "source", "name", "tool_filter", "when", "priority", "on_error", "timeout_seconds", "enabled", "mode", "params",
-    "event", "matcher", "handler",
+    "allow_unmatched", "event", "matcher", "handler",
 )  # fmt: skip
 
 

@@ -71,6 +71,9 @@ class ClassHook(Model):
     timeout_seconds: float | None = Field(None, gt=0, le=86_400)
     enabled: bool = True
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: runs, changes nothing.")
+    allow_unmatched: bool = Field(
+        False, description="Gate entries: publish although tool_filter matches no known tool."
+    )
     params: dict[str, Any] = Field(default_factory=dict, description="The hook's own parameters.")
 
     @model_validator(mode="before")

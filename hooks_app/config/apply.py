@@ -11,8 +11,19 @@ from uuid import UUID
 from django.db import transaction
 from pydantic import ValidationError
 
-from hooks_app import publishing, registry
-from hooks_app.config import agents, checks, errors, filling, people, pruning, schema, shared, switches
+from hooks_app import draft_checks, publishing, registry
+from hooks_app.config import (
+    agents,
+    agents_schema,
+    checks,
+    errors,
+    filling,
+    people,
+    pruning,
+    schema,
+    shared,
+    switches,
+)
 from hooks_app.config.changes import Change, Run, assign, verb_of
 from hooks_app.config.errors import ConfigInvalid
 from hooks_app.config.placeholders import Variables
@@ -36,16 +47,24 @@ def apply(
     actor: audit.Actor,
     dry_run: bool = False,
     prune: bool = False,
+    allow_unbuildable: bool = False,
     variables: Variables | None = None,
 ) -> Applied:
     """Apply a document (plain data, as :mod:`hooks_app.config.reading` returns it).
 
-    With ``dry_run`` everything is done and then undone. ``variables`` are those that the file may name, by default any
-    but the portal's own. Raises :class:`ConfigInvalid` with everything at fault, and has then changed nothing.
+    With ``dry_run`` everything is done and then undone. With ``allow_unbuildable`` a registry that can't be built may
+    replace one that works. ``variables`` are those that the file may name, by default any but the portal's own. Raises
+    :class:`ConfigInvalid` with everything at fault, and has then changed nothing.
     """
     with transaction.atomic():
         parsed, values = _validate(document, variables or Variables(), prune=prune)
-        run = Run(actor=actor, prune=prune, values=values, warnings=list(values.warnings))
+        run = Run(
+            actor=actor,
+            prune=prune,
+            values=values,
+            warnings=list(values.warnings),
+            allow_unbuildable=allow_unbuildable,
+        )
         for index, entry in enumerate(parsed.organizations):
             _write_organization(run, entry, f"organizations[{index}]")
         if run.errors:
@@ -81,6 +100,7 @@ def _once_per_path(found: list[FieldError]) -> list[FieldError]:
 
 
 def _write_organization(run: Run, entry: schema.Organization, path: str) -> None:
+    working = _find_working(entry.slug)
     organization = _write_row(run, entry)
     for member in entry.members:
         people.write_member(run, organization, member)
@@ -100,10 +120,33 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
         pruning.prune(run, organization, entry, path)
     if organization.pk in run.stale:
         registry.inputs_changed(organization)
-    places = {row.pk: f"{path}.agents[{index}]" for index, row in enumerate(rows)}
+    places = {
+        row.pk: _Place(f"{path}.agents[{index}]", entry.agents[index]) for index, row in enumerate(rows)
+    }
     for row in rows:
         _publish(run, row, places[row.pk])
-    _warn(run, organization, places)
+    if not run.errors:
+        _check_registries(run, organization, places, working)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the file says what an agent is."""
+
+    path: str
+    entry: agents_schema.Agent
+
+    def of(self, path: str) -> str:
+        """The place in the file of what a registry calls ``path``."""
+        if path.startswith("hooks.") and self.entry.model_config_json is not None:
+            return f"{self.path}.model_config_json.{path}"
+        return f"{self.path}.{path}"
+
+
+def _find_working(slug: str) -> set[UUID]:
+    """The agents whose registry is served before anything changes."""
+    found = Agent.objects.filter(organization__slug=slug, enabled=True, head__isnull=False)
+    return {agent.pk for agent in found.select_related("organization") if registry.works(agent)}
 
 
 def _write_row(run: Run, entry: schema.Organization) -> Organization:
@@ -128,25 +171,49 @@ def _write_row(run: Run, entry: schema.Organization) -> Organization:
     return row
 
 
-def _publish(run: Run, agent: Agent, path: str) -> None:
+def _publish(run: Run, agent: Agent, place: _Place) -> None:
     """Publish a draft that differs from what is served."""
     if not publishing.is_dirty(agent):
         return
     name = f"{agent.organization.slug}/{agent.slug}"
+    unmatched = draft_checks.judge(agent, publishing.draft(agent)).findings.errors
+    if unmatched:
+        run.errors += [FieldError(place.of(item.path), item.code, item.message) for item in unmatched]
+        return
     if agent.protected:
         run.warn(
-            path, f"{name} is protected; its draft waits until somebody publishes it", code="draft_waits"
+            place.path,
+            f"{name} is protected; its draft waits until somebody publishes it",
+            code="draft_waits",
         )
         return
-    publishing.publish(agent=agent, actor=run.actor, comment="Applied from a config file")
+    publishing.publish(
+        agent=agent, actor=run.actor, comment="Applied from a config file", allow_unbuildable=True
+    )
     run.mark_changed("agent", name)
 
 
-def _warn(run: Run, organization: Organization, places: dict[UUID, str]) -> None:
-    """Say why registries can't be built: of the file's agents, and of others when something they share changed."""
+_LOST = " (the agent's registry works now and would be lost; --allow-unbuildable says that it is meant)"
+
+
+def _check_registries(
+    run: Run, organization: Organization, places: dict[UUID, _Place], working: set[UUID]
+) -> None:
+    """What keeps registries from being built, or matches nothing in them: of the file's agents, and of others when
+    something they share changed. Losing a registry that worked is an error."""
     published = Agent.objects.filter(organization=organization, enabled=True, head__isnull=False)
-    for agent in published:
-        if agent.pk in places or organization.pk in run.stale:
-            path = places.get(agent.pk, f"{organization.slug}/{agent.slug}")
-            for error in registry.head(agent).errors:
-                run.warn(f"{path}.{error['path']}", error["message"], code="registry_unbuildable")
+    for agent in published.select_related("organization"):
+        place = places.get(agent.pk)
+        if place is None and organization.pk not in run.stale:
+            continue
+        head = registry.head(agent)
+        lost = agent.pk in working and not run.allow_unbuildable
+        for error in head.errors:
+            path = place.of(error["path"]) if place else f"{organization.slug}/{agent.slug}.{error['path']}"
+            if lost:
+                run.errors.append(FieldError(path, error["code"], error["message"] + _LOST))
+            else:
+                run.warn(path, error["message"], code=error["code"])
+        if place is not None:
+            for warning in head.warnings:
+                run.warn(place.of(warning["path"]), warning["message"], code=warning["code"])

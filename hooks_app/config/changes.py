@@ -43,6 +43,7 @@ class Run:
     changes: list[Change] = field(default_factory=list)
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
+    allow_unbuildable: bool = False
     # Organizations whose shared objects changed: every registry in them is out of date.
     stale: set[UUID] = field(default_factory=set)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hooks_app.config.known import Known
+from portal.lib import nearest
 from portal.lib.problems import FieldError
 
 Object = dict[str, Any]
@@ -58,7 +59,12 @@ class _Checker:
     def refer(self, value: Any, path: str, names: set[str], kind: str) -> None:
         """``value``, if it is a name at all, must be one of ``names``."""
         if isinstance(value, str) and value not in names:
-            self.fail(path, f"there is no {kind} {value!r} here; declare it or correct the name", "unknown")
+            near = nearest.suggest(value, names)
+            self.fail(
+                path,
+                f"there is no {kind} {value!r} here; {near or 'declare it or correct the name'}",
+                "unknown",
+            )
 
     def refer_all(self, node: Object, key: str, path: str, names: set[str], kind: str) -> None:
         """Every entry of a list of names, each once."""

@@ -1,12 +1,12 @@
 """What can be wrong with a config file, and how it is said: ``PATH: MESSAGE`` for every place at fault."""
 
-import difflib
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from portal.lib import nearest
 from portal.lib.problems import FieldError
 
 # Pydantic's words name Python's types; a config file's author thinks in YAML's.
@@ -89,9 +89,9 @@ def _say(kind: str, item: Any, location: list[int | str], model: type[BaseModel]
 
 
 def _say_unknown(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    if close:
-        return f"unknown key; did you mean {close[0]}?"
+    near = nearest.ask(nearest.find(key, known, count=1))
+    if near:
+        return f"unknown key; {near}"
     return f"unknown key; known here: {', '.join(known)}" if known else "unknown key; remove it"
 
 

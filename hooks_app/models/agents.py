@@ -154,6 +154,8 @@ class Declaration(models.Model):
         max_length=8, choices=[("enforce", _("enforce")), ("observe", _("observe"))], default="enforce"
     )
     params: Any = models.JSONField(default=dict, blank=True)
+    # A gate entry whose filter matches no known tool is meant so; no part of the manifest.
+    allow_unmatched = models.BooleanField(default=False)
     event = models.CharField(max_length=32, blank=True)
     group_index = models.PositiveIntegerField(default=0)
     matcher = models.CharField(max_length=500, null=True, blank=True)  # noqa: DJ001

@@ -51,7 +51,8 @@ class RegistryRevision(models.Model):
 class RegistryHead(models.Model):
     """What one agent is served now, and from which inputs it was built. One row per agent.
 
-    ``errors`` holds every reason why the registry can't be built; then nothing is served. The row is out of date when
+    ``errors`` holds every reason why the registry can't be built; then nothing is served. ``warnings`` is what is wrong
+    with it all the same: see :mod:`hooks_app.manifest_warnings`. The row is out of date when
     ``publication`` is not ``built_publication`` or the organization's ``inputs_version`` is not the one built from.
     """
 
@@ -61,6 +62,7 @@ class RegistryHead(models.Model):
     built_publication = models.ForeignKey(Publication, null=True, on_delete=models.PROTECT, related_name="+")
     built_inputs_version = models.PositiveBigIntegerField(default=0)
     errors: Any = models.JSONField(default=list)
+    warnings: Any = models.JSONField(default=list)
 
 
 class RuntimeInstance(models.Model):

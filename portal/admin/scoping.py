@@ -5,11 +5,13 @@ from uuid import UUID
 
 from django.contrib.admin import ShowFacets
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
 from portal.admin import changes, queries, reach
@@ -185,12 +187,44 @@ class ScopedAdmin(ModelAdmin):
     def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
         """Recorded by :meth:`delete_model`."""
 
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """What is in use stays, and the page says who uses it."""
+        try:
+            with transaction.atomic():
+                row = self.get_object(request, object_id)
+                users = self.find_users(row) if row is not None else []
+                if users and self.has_delete_permission(request, row):
+                    text = gettext("This is in use and stays: %(users)s. Name another there first.")
+                    raise Problem(409, "in_use", text % {"users": ", ".join(users[:20])})
+                answer: HttpResponse = super().delete_view(request, object_id, extra_context)
+                return answer
+        except Problem as problem:
+            self.message_user(request, problem.detail, level="error")
+            return HttpResponseRedirect(
+                reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id])
+            )
+
+    def find_users(self, obj: Any) -> list[str]:
+        """What names the row, for people; such a row is not deleted."""
+        return []
+
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self.wrote(request, obj, "deleted", {})
+        organization = self.organization_of(obj)
+        self._record(request, obj, "deleted", {})
         obj.delete()
+        if self.outdates and organization is not None:
+            changes.outdate(organization)
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Record a change of a row, and what follows from it."""
+        self._record(request, obj, verb, data)
+        organization = self.organization_of(obj)
+        if self.outdates and organization is not None:
+            changes.outdate(organization)
+
+    def _record(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         organization = self.organization_of(obj)
         changes.record(
             request,
@@ -201,8 +235,6 @@ class ScopedAdmin(ModelAdmin):
             name=self.name_of(obj),
             data=data,
         )
-        if self.outdates and organization is not None:
-            changes.outdate(organization)
 
     def name_of(self, obj: Any) -> str:
         """What the audit trail calls a row."""

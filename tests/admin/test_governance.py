@@ -315,17 +315,26 @@ def test_a_changed_action_reaches_the_registry(acme: Tenant, browser: Client) ->
     assert event.data == {"actions": {"changed": ["acme_oa__pay"]}}
 
 
-def test_deleting_a_policy_that_is_used_shows_on_the_agents_page(acme: Tenant, browser: Client) -> None:
+def test_a_policy_that_is_used_is_not_deleted_and_its_users_are_named(acme: Tenant, browser: Client) -> None:
     acme.agent.approval_policy = "acme-policy"
     acme.agent.save()
     make.publish(acme.agent)
     row = acme.row(ApprovalPolicy)
-    assert (
-        browser.post(f"/admin/hooks_app/approvalpolicy/{row.pk}/delete/", {"post": "yes"}).status_code == 302
-    )
+    address = f"/admin/hooks_app/approvalpolicy/{row.pk}/delete/"
+    for method in (browser.get, lambda at: browser.post(at, {"post": "yes"})):
+        page = browser.get(method(address).headers["Location"]).content.decode()
+        assert (
+            f"This is in use and stays: agent {acme.agent.slug}, agent {acme.agent.slug} (published)." in page
+        )
+    # No more named in the draft, but still in what is published.
+    acme.agent.approval_policy = None
+    acme.agent.save()
+    assert browser.post(address, {"post": "yes"}).headers["Location"].endswith("/change/")
+    assert ApprovalPolicy.objects.filter(pk=row.pk).exists()
+    assert registry.works(acme.agent)
+    make.publish(acme.agent)
+    assert browser.post(address, {"post": "yes"}).status_code == 302
     assert not ApprovalPolicy.objects.filter(pk=row.pk).exists()
-    page = browser.get(f"/admin/hooks_app/agent/{acme.agent.pk}/change/").content.decode()
-    assert "there is no approval policy &#x27;acme-policy&#x27;" in page
     assert "approval_policy.deleted" in actions()
 
 

@@ -296,7 +296,9 @@ def test_another_agent_that_a_shared_change_breaks_is_warned_of_too(tmp_path: Pa
     )
     documents.apply(tmp_path, document)
     stages = [{"name": "first"}]
-    ended = documents.apply(tmp_path, documents.small(approval_policies=[{"slug": "slow", "stages": stages}]))
+    broken = documents.small(approval_policies=[{"slug": "slow", "stages": stages}])
+    assert documents.apply(tmp_path, broken).code == 1
+    ended = documents.apply(tmp_path, broken, "--allow-unbuildable")
     assert ended.code == 0
     assert [line.split(": ")[:2] for line in ended.err] == [
         ["acme/one.approval_policies.slow.stages", "warning"]

@@ -21,6 +21,7 @@ def agent() -> Agent:
     )
     make.approval_channel(agent, make.channel(acme))
     make.tool(agent, "calculator", writes=False)
+    make.connector(acme, "crm", write={})
     make.class_hook(agent, "feishu_gate", params={"channel": "ops-feishu"})
     over_ten = {"tool_filter": "crm__*", "when": "args.amount > 10", "params": {"policy": "payments"}}
     make.class_hook(agent, "approval_gate", **over_ten)

@@ -31,6 +31,11 @@ class Command(BaseCommand):
             help="also remove what the file's organizations no longer name (what has history is switched off)",
         )
         parser.add_argument(
+            "--allow-unbuildable",
+            action="store_true",
+            help="let a registry that can't be built replace one that works: the agent then runs no tool",
+        )
+        parser.add_argument(
             "--env",
             metavar="PREFIX",
             help="every ${NAME} of the file begins with PREFIX, such as ACME_, and is replaced in all of a channel's"
@@ -49,6 +54,7 @@ class Command(BaseCommand):
                 actor=audit.SHELL,
                 dry_run=options["dry_run"],
                 prune=options["prune"],
+                allow_unbuildable=options["allow_unbuildable"],
                 variables=variables,
             )
         except ConfigInvalid as invalid:

@@ -14,7 +14,10 @@ from portal.lib.problems import Problem
 
 
 class Command(BaseCommand):
-    """Print the manifest as JSON on stdout; the reasons go to stderr as ``PATH: MESSAGE [CODE]``, exit code 1."""
+    """Print the manifest as JSON on stdout; the reasons go to stderr as ``PATH: MESSAGE [CODE]``, exit code 1.
+
+    What matches nothing is ``warnings`` beside the manifest's members, and on stderr ``PATH: warning: MESSAGE [CODE]``.
+    """
 
     help = "Print an agent's registry, or every reason why it can't be built."
 
@@ -32,7 +35,12 @@ class Command(BaseCommand):
             count = len(problem.errors)
             reasons = "1 reason" if count == 1 else f"{count} reasons"
             raise CommandError(f"The registry of {options['agent']} can't be built: {reasons}.") from problem
-        self.stdout.write(json.dumps(json.loads(served.body), indent=2, ensure_ascii=False))
+        warnings = registry.head(agent).warnings
+        # Beside the manifest, and no part of what its digest covers.
+        shown = json.loads(served.body) | ({"warnings": warnings} if warnings else {})
+        self.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False))
+        for warning in warnings:
+            self.stderr.write(f"{warning['path']}: warning: {warning['message']} [{warning['code']}]")
         if publishing.is_dirty(agent):
             self.stderr.write(
                 f"{options['agent']} has a draft that is not published; this is what is published."
