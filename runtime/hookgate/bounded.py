@@ -8,7 +8,7 @@ import functools
 import inspect
 import logging
 import opcode
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -98,48 +98,15 @@ async def _let_go(task: asyncio.Task[Any], grace: float) -> None:
             asyncio.tasks._unregister_task(task)
 
 
-class _Resumed:
-    """The rest of a coroutine whose first step has yielded ``pending``."""
+async def finish(work: Coroutine[Any, Any, Any], seconds: float | None) -> Any:
+    """The value of a coroutine of ours, which ends when it is cancelled; everybody else's goes through `run`.
 
-    __slots__ = ("_coroutine", "_pending")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], pending: Any) -> None:
-        self._coroutine = coroutine
-        self._pending = pending
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, pending = self._coroutine, self._pending
-        while True:
-            try:
-                received = yield pending
-            except GeneratorExit:
-                coroutine.close()
-                raise
-            except BaseException as error:  # noqa: BLE001  (all of it is the coroutine's, as with `yield from`)
-                failure: BaseException | None = error
-            else:
-                failure = None
-            try:
-                pending = coroutine.send(received) if failure is None else coroutine.throw(failure)
-            except StopIteration as end:
-                return end.value
-
-
-async def finish(coroutine: Coroutine[Any, Any, Any], pending: Any, seconds: float | None) -> Any:
-    """The value of a coroutine of ours whose first step has yielded ``pending``.
-
-    Raises HookTimedOut after ``seconds``; None is without a bound. The first step is the caller's, without
-    a timer: most hooks end in it, and a timer could not interrupt it anyway. Only for code that ends when it is
-    cancelled; everybody else's goes through `run`.
+    Raises HookTimedOut after ``seconds``; None is without a bound.
     """
     try:
         async with asyncio.timeout(seconds) as limit:
-            value = await _Resumed(coroutine, pending)
+            return await work
     except TimeoutError:
         if limit.expired():
             raise HookTimedOut(f"no answer within {seconds} s") from None
         raise
-    if limit.expired():
-        # It swallowed the cancellation and answered late: a late answer is none.
-        raise HookTimedOut(f"no answer within {seconds} s")
-    return value

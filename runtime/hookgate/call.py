@@ -54,6 +54,8 @@ class Blocked(Exception):
 class ToolCall:
     """The state of one call. ``status`` is what the call log would say now."""
 
+    approval: Approval | None
+
     def __init__(
         self,
         session: Session,
@@ -83,8 +85,7 @@ class ToolCall:
         self.executing = False
         self.recorded = False
         self.logged_args: tuple[dict[str, Any], tuple[str, ...], Any, str] | None = None
-        self.merged = MergedResult()
-        self.approval: Approval | None = None
+        self.merged, self.approval = MergedResult(), None
         self.manifest: Manifest | None = None
         self.chains: Chains | None = None
         self.tool: ToolFacts | None = None

@@ -62,31 +62,42 @@ async def run_chain(
                 raise TypeError("execute() must be an async function")
             if bound.may_hang:
                 result, failure = await run(coroutine, bound.timeout)
+            elif not bound.waits:
+                # In place: most hooks never wait, and anything more than awaiting them would cost more than they do.
+                result = await coroutine
             else:
-                # By hand: a chain is mostly hooks that never wait, and a call of its own for each would cost more.
-                try:
-                    pending = coroutine.send(None)
-                except StopIteration as end:
-                    result = end.value
-                else:
-                    result = await finish(coroutine, pending, bound.timeout)
-            if failure is None:
-                if _says_nothing(result):
-                    trace.append(_entry(bound.name, bound.passes_as, started, []))
-                    continue
-                changed = _changes(_check_type(result), context)
+                result = await finish(coroutine, bound.timeout)
+            if failure is None and _says_nothing(result):
+                trace.append(_entry(bound.name, bound.passes_as, started, []))
+                continue
         except BaseException as error:
             if is_programs(error) or (bound.waits and _is_cancelled(error)):
                 raise
-            failure = error
-        if failure is None:
-            outcome = _apply(bound, context, result, merged)
-        else:
-            outcome, changed = _judge_failure(bound, context.event, failure, merged, failures), []
+            result, failure = None, error
+        outcome, changed = _settle(bound, context, result, failure, merged, failures)
         trace.append(_entry(bound.name, outcome, started, changed))
         if not merged.allow and context.event in BLOCKING_POINTS:
             break
     return merged
+
+
+def _settle(
+    bound: Bound,
+    context: HookContext,
+    result: Any,
+    failure: BaseException | None,
+    merged: MergedResult,
+    failures: Counter[str] | None,
+) -> tuple[str, list[str]]:
+    """Merge a hook's answer, or its failure: the trace's word, and what it rewrote."""
+    if failure is None:
+        try:
+            changed = _changes(_check_type(result), context)
+        except Exception as error:  # noqa: BLE001  (an answer that is none is a failure like any other)
+            failure = error
+        else:
+            return _apply(bound, context, result, merged), changed
+    return _judge_failure(bound, context.event, failure, merged, failures), []
 
 
 def _triggers(bound: Bound, context: HookContext) -> bool:

@@ -63,9 +63,7 @@ class Session:
         self.initiator = None if user is None else users.read(user)
         self.user_id = self.initiator["id"] if self.initiator else None
         self.parent_request = parent_request
-        self.stubs = dict(stubs or {})
-        for stub in self.stubs.values():
-            signatures.check(stub)
+        self.stubs = signatures.check_all(stubs or {})
         self.hooks = HookRegistry()
         self.context = ""
         self.depth = depth

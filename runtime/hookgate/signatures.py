@@ -117,6 +117,13 @@ def check(tool: Any, args: Any = None) -> None:
         _check_closely(tool)
 
 
+def check_all(tools: Mapping[str, Any]) -> dict[str, Any]:
+    """The tools, by name. Raises TypeError for one that can't take a dict of arguments."""
+    for tool in tools.values():
+        check(tool)
+    return dict(tools)
+
+
 def _is_plain(function: types.FunctionType) -> bool:
     """``def tool(args)`` without annotations: seen at a glance, as a closure is a new function at each call."""
     code = function.__code__
