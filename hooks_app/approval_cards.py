@@ -104,7 +104,7 @@ def _sentence(request: ConfirmationRequest, status: str, votes: list[Decision]) 
     if status == "pending":
         return _("%(agent)s wants to run %(tool)s.") % names
     ended = request.ended_at or request.expires_at
-    deciding = [vote for vote in votes if vote.decision == _DECIDES.get(status)]
+    deciding = [vote for vote in votes if vote.counts and vote.decision == _DECIDES.get(status)]
     values = {**names, "who": ", ".join(map(name_of, deciding)), "when": at(request, ended)}
     if status == "approved":
         return _("%(tool)s was approved by %(who)s at %(when)s.") % values
@@ -138,7 +138,11 @@ def _initiator(request: ConfirmationRequest) -> str:
         return _("nobody named")
     more = [text for text in (facts.get("email"), facts["id"]) if text and text != facts.get("name")]
     name = facts.get("name") or more.pop(0)
-    return line(f"{name} ({', '.join(more)})" if more else name)
+    shown = line(f"{name} ({', '.join(more)})" if more else name)
+    if request.initiator_user_id is None:
+        # Nobody knows whether one of those who may approve is this person.
+        shown += " · " + _("not known to the portal")
+    return shown
 
 
 def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -> str:
@@ -148,7 +152,7 @@ def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) 
         who %= {"group": request.policy["group"]}
     text = _("%(policy)s: %(who)s") % {"policy": request.policy["slug"], "who": who}
     if stage.quorum > 1:
-        done = sum(vote.decision == "approve" for vote in votes)
+        done = sum(vote.counts and vote.decision == "approve" for vote in votes)
         counted = _("%(done)d of %(needed)d approvals") if pending else _("%(needed)d approvals needed")
         text += f" · {counted % {'done': done, 'needed': stage.quorum}}"
     return text
@@ -157,6 +161,8 @@ def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) 
 def _vote(request: ConfirmationRequest, vote: Decision) -> Field:
     label = _("Approved by") if vote.decision == "approve" else _("Rejected by")
     text = f"{name_of(vote)} · {at(request, vote.at)}"
+    if not vote.counts:
+        text += " · " + _("doesn't count any more")
     if vote.reason:
         text += " · " + _("reason: %(reason)s") % {"reason": line(vote.reason)}
     return Field(label, text)

@@ -68,7 +68,7 @@ def _thank(row: ConfirmationRequest, action: str) -> str:
     if row.status == ConfirmationRequest.Status.PENDING:
         stage = eligibility.current_stage(row)
         counts = {
-            "done": stage.decisions.filter(decision=action).count(),
+            "done": stage.decisions.filter(decision=action, counts=True).count(),
             "needed": stage.quorum if action == "approve" else stage.reject_quorum,
         }
         if action == "approve":
@@ -102,7 +102,7 @@ def _already(row: ConfirmationRequest) -> str:
     names = [
         approval_cards.name_of(vote)
         for vote in row.decisions.select_related("user")
-        if vote.decision == decisive
+        if vote.decision == decisive and vote.counts
     ]
     values = {"who": ", ".join(names)}
     if row.status == ConfirmationRequest.Status.APPROVED:

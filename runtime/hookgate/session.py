@@ -266,7 +266,8 @@ class Session:
             raise Blocked("registry", f"handler_unsupported: {error}") from error
         agent = manifest.agent
         self._subject = Subject(
-            {"id": agent.id, "slug": agent.slug, "organization": agent.organization}, self.initiator
+            {"id": agent.id, "slug": agent.slug, "organization": agent.organization},
+            users.in_conditions(self.initiator) if self.initiator else None,
         )
         self.hooks.declare(bound)
         self.manifest = manifest
