@@ -13,11 +13,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from channels_app.cards import Button, Card, Field, Reason, Tone, visible
+from channels_app.cards import Button, Card, Field, Reason, Tone
 from hooks_app import appearance
 from hooks_app.eligibility import current_stage
 from hooks_app.models import ConfirmationRequest, Decision
 from hooks_app.models.policies import Scope
+from portal.lib import visible
+from portal.lib.visible import line
 
 # What a card's reason field takes; longer ones fit in the inbox.
 MAX_REASON = 500
@@ -51,13 +53,15 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
         title, tone = _TITLES[status]
         votes = list(request.decisions.select_related("user"))
         pending = status == ConfirmationRequest.Status.PENDING
+        body = arguments(request)
+        fields = (*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes))
         return Card(
             title=str(title),
             tone=tone,
             summary=_sentence(request, status, votes),
-            fields=(*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes)),
+            fields=(*fields, *_caution(body, *(field.text for field in fields))),
             body_label=_("Arguments"),
-            body=arguments(request),
+            body=body,
             cut_notice=_("… The arguments are too long for this card. Open the full request to approve it."),
             buttons=_buttons() if pending else (),
             reason=_reason(request) if pending else None,
@@ -69,7 +73,7 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
 def arguments(request: ConfirmationRequest) -> str:
     """The redacted arguments as indented JSON that hides nothing else from a reader."""
     shown = request.args if request.approved_args is None else request.approved_args
-    return visible(json.dumps(appearance.redacted(request, shown), ensure_ascii=False, indent=2))
+    return visible.dump(appearance.redacted(request, shown))
 
 
 def excerpt(request: ConfirmationRequest, length: int) -> str:
@@ -85,11 +89,6 @@ def name_of(decision: Decision) -> str:
         return line(decision.user.display_name)
     facts = decision.identity_facts or {}
     return line(facts.get("name") or facts.get("external_id") or "")
-
-
-def line(text: str) -> str:
-    """Untrusted text for a place that is one line."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def at(request: ConfirmationRequest, moment: datetime) -> str:
@@ -130,6 +129,14 @@ def _facts(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -
         facts.append(Field(_("Decide by"), at(request, request.expires_at)))
     facts.append(Field(_("Policy"), _policy(request, pending, votes)))
     return tuple(facts)
+
+
+def _caution(*texts: str) -> tuple[Field, ...]:
+    """What the mark means, where it stands."""
+    if not any(visible.WARNING in text for text in texts):
+        return ()
+    text = _("A word after %(mark)s mixes letters of several scripts: it may not be the word it looks like.")
+    return (Field(_("Caution"), text % {"mark": visible.WARNING}),)
 
 
 def _initiator(request: ConfirmationRequest) -> str:

@@ -12,7 +12,7 @@ from hooks_app import approval_cards, confirmations, eligibility
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
 from portal import metrics
-from portal.lib import ids
+from portal.lib import ids, visible
 from portal.lib.problems import Problem
 
 
@@ -86,7 +86,7 @@ def _refuse(
         text = _(
             "Your account is not linked to a portal user, so it can't decide. Ask an admin to link %(account)s on the"
             " channel %(channel)s to you."
-        ) % {"account": approval_cards.line(tap.external_id), "channel": delivery.channel.slug}
+        ) % {"account": visible.line(tap.external_id), "channel": delivery.channel.slug}
         return Reply(text=text, ok=False)
     words = {
         "not_an_approver": _("You are not among those who may decide this request."),

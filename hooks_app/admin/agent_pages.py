@@ -18,7 +18,7 @@ from hooks_app.admin import drafts
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
-from portal.lib import clock
+from portal.lib import clock, visible
 from portal.lib.problems import Problem
 from portal.models import User
 
@@ -79,7 +79,7 @@ def _runtimes(agent: Agent, head: RegistryHead | None) -> list[dict[str, Any]]:
     newest = head.revision.number if head and head.revision else None
     return [
         {
-            "name": row.name,
+            "name": visible.line(row.name),
             "surface": row.surface,
             "revision": row.revision,
             "state": (state := fleet.runtime_state(row, agent, newest)),

@@ -114,8 +114,7 @@ class CallAdmin(RecordAdmin):
     @admin.display(description=_("user"))
     def user_text(self, row: ConnectorCallLog) -> str:
         """For whom."""
-        facts = row.user or {}
-        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+        return showing.person(row.user)
 
     @admin.display(description=_("arguments (redacted)"))
     def arguments(self, row: ConnectorCallLog) -> SafeString:

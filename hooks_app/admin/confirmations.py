@@ -19,6 +19,7 @@ from portal.admin import showing
 from portal.admin.scoping import RecordAdmin, ScopedTabular
 from portal.admin.showing import Word
 from portal.admin.site import site
+from portal.lib import visible
 
 
 class StageInline(ScopedTabular):
@@ -66,7 +67,7 @@ class DecisionInline(ScopedTabular):
         facts = row.identity_facts
         if not facts:
             return gettext("inbox or API")
-        return f"{facts['channel']} · {facts['external_id']}"
+        return visible.line(f"{facts['channel']} · {facts['external_id']}")
 
 
 @admin.register(ConfirmationRequest, site=site)
@@ -79,6 +80,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
     section = "records"
     place = 10
     icon = "approval"
+    spoken = ("reason",)
     list_display = (
         "created",
         "tool_name",
@@ -148,8 +150,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
     @admin.display(description=_("asked for"))
     def initiator_name(self, row: ConfirmationRequest) -> str:
         """The person for whom the agent acts."""
-        facts = row.initiator or {}
-        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+        return showing.person(row.initiator)
 
     @admin.display(description=_("tag of the arguments"))
     def args_tag(self, row: ConfirmationRequest) -> str:

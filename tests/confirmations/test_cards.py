@@ -75,6 +75,13 @@ def test_untrusted_text_stays_on_its_line_and_shows_what_hides(world: World) -> 
     assert card.body == '{\n  "note": "a\\u202eb",\n  "k\\u200bey": "line\\nbreak"\n}'
 
 
+def test_a_word_that_may_not_be_what_it_looks_like_is_explained(world: World) -> None:
+    card = card_of(world.ask(tool_args={"payee": "\u0410cme"}))
+    assert json.loads(card.body) == {"payee": "⚠\u0410cme"}
+    assert "several scripts" in fields(card)["Caution"]
+    assert "Caution" not in fields(card_of(world.ask(tool_args={"payee": "Acme 지급 付款"})))
+
+
 @pytest.mark.parametrize(
     ("decision", "title", "tone", "sentence"),
     [
