@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import matching
+from hookgate import matching, work
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
 from hookgate.manifest import GATE_PRIORITY
 
+from hooks_app.conditions import walks
 from hooks_app.manifest_inputs import Faults, Inputs
 from portal.lib import nearest
 
@@ -32,6 +33,11 @@ class Trigger:
     channel: str | None
 
     @property
+    def walks(self) -> work.Walks | None:
+        """What bounds the work of its condition, where macros are nested in it; null for one that can't be read."""
+        return _find_walks(self.when)
+
+    @property
     def bare(self) -> bool:
         """Without filter and condition it gates nothing: it says where the calls go that are gated anyway."""
         return self.tool_filter is None and self.when is None
@@ -44,6 +50,7 @@ class Trigger:
             "when": self.when,
             "policy": self.policy,
             "channel": self.channel,
+            **_write_walks(self.walks),
         }
 
 
@@ -127,7 +134,7 @@ def _write(
 ) -> dict[str, Any]:
     """One entry of the manifest's ``hooks``, every key of the contract present."""
     declared = declared or {}
-    return {
+    written = {
         "id": id,
         "name": name,
         "points": points,
@@ -142,6 +149,21 @@ def _write(
         "handler": handler,
         "source": source,
     }
+    return written | _write_walks(_find_walks(declared.get("when")))
+
+
+def _find_walks(when: str | None) -> work.Walks | None:
+    if when is None:
+        return None
+    try:
+        return walks.find(when)
+    except matching.MatchError:
+        return None  # `_check_common` says so
+
+
+def _write_walks(found: work.Walks | None) -> dict[str, Any]:
+    # Only where it says something, so that the digest of what stood before stays.
+    return {} if found is None else {"walks": [list(chain) for chain in found]}
 
 
 def _read_trigger(
@@ -242,7 +264,7 @@ def _check_params(
 def _check_common(item: Mapping[str, Any], path: str, faults: Faults) -> None:
     """What class hooks and event handlers share."""
     _check_compiles(matching.compile_tool_filter, item["tool_filter"], f"{path}.tool_filter", faults)
-    _check_compiles(matching.compile_condition, item["when"], f"{path}.when", faults)
+    _check_compiles(walks.compile, item["when"], f"{path}.when", faults)
     priority = item["priority"]
     if priority is not None and not 0 <= priority < GATE_PRIORITY:
         faults.add(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import canonical, matching
+from hookgate import canonical, matching, work
 from hookgate.catalogue import GATE
 from hookgate.manifest import SCHEMA, SURFACES, ManifestInvalid, manifest_digest, parse
 
@@ -207,8 +207,14 @@ def _compile_trigger(item: Mapping[str, Any]) -> Trigger:
         matches_tool=None
         if item["tool_filter"] is None
         else matching.compile_tool_filter(item["tool_filter"]),
-        condition=None if item["when"] is None else matching.compile_condition(item["when"]),
+        condition=_compile_condition(item),
     )
+
+
+def _compile_condition(item: Mapping[str, Any]) -> matching.Condition | None:
+    if item["when"] is None:
+        return None
+    return matching.compile_condition(item["when"], work.read_walks(item.get("walks")))
 
 
 def check_surface(surface: str) -> FieldError | None:

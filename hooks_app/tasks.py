@@ -1,7 +1,6 @@
 """Periodic work of this app. What must happen is in the database; a task that is lost or runs twice changes nothing."""
 
 from hooks_app import confirmations, limits, retention
-from portal import sign_ins
 from portal.celery import app
 
 
@@ -13,9 +12,6 @@ def sweep() -> None:
 
 @app.task
 def purge() -> None:
-    """Delete what organizations no longer want to keep, and what nobody needs any more: answers of rate limits, failed
-    sign-ins, sessions that are over.
-    """
+    """Delete what organizations no longer want to keep, and the answers of rate limits that nobody needs any more."""
     retention.purge()
     limits.purge()
-    sign_ins.purge()

@@ -28,8 +28,6 @@ from portal.hub import Hub
 CHANNEL = "hookgate_wakeups"
 # What a sender adds after it has lost a message.
 EVERYTHING = "*"
-# What a listener sends to hear whether messages still arrive; nobody waits for it.
-NOTHING = "-"
 POLL_SECONDS = 1.0
 # Seconds between two looks at the SQLite file, each a few microseconds, and how many pass after one that found
 # something: whoever waits reads then, and a process that writes all the time must not make them read all the time.
@@ -174,9 +172,7 @@ class RedisRelay:
                     if now - heard > HEALTH_SECONDS + ANSWER_SECONDS:
                         raise redis.TimeoutError("no sign of life")
                     if now - max(heard, asked) > HEALTH_SECONDS:
-                        # Not a ping: an old subscription may live on at a server that takes no message any more (it
-                        # wants a password, say), and then nobody is told anything. One message shows both ways.
-                        client.publish(CHANNEL, next(encode([NOTHING])))
+                        pubsub.ping()
                         asked = now
                     continue
                 heard = now

@@ -7,7 +7,6 @@ Redis-compatible server; that second run also takes the tests marked ``postgres`
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,14 +88,6 @@ def _log_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     from portal import outages
 
     monkeypatch.setattr(outages, "_logged", {})
-
-
-@pytest.fixture(autouse=True)
-def _count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is refused for what people did wrong at the same address in another test, or in Redis before."""
-    from portal import sign_ins
-
-    monkeypatch.setattr(sign_ins, "NAMESPACE", uuid.uuid4().hex)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,6 +9,7 @@ from hookgate import matching
 
 from hooks_app import registry_inputs, usage
 from hooks_app.admin.fields import JSONText
+from hooks_app.conditions import walks
 from hooks_app.models import ApprovalPolicy
 from hooks_app.models.policies import Scope
 from portal.admin.forms import ScopedForm
@@ -36,7 +37,7 @@ class PolicyForm(ScopedForm):
         when: str | None = self.cleaned_data["when"]
         if when:
             try:
-                matching.compile_condition(when)
+                walks.compile(when)
             except matching.MatchError as error:
                 raise ValidationError(error.message) from error
         return when
@@ -75,12 +76,7 @@ class ApprovalPolicyAdmin(ScopedAdmin):
         (None, {"fields": ("organization", "slug", "position")}),
         (
             _("Who decides"),
-            {
-                "fields": (
-                    "scope", "group", "quorum", "reject_quorum", "forbid_self_approval", "require_known_initiator",
-                    "require_reject_reason",
-                )
-            },
+            {"fields": ("scope", "group", "quorum", "reject_quorum", "forbid_self_approval", "require_reject_reason")},
         ),
         (_("How long"), {"fields": ("timeout_seconds", "start_by_seconds")}),
         (

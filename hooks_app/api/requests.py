@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, StringConstraints, TypeAdapter
 
 from hooks_app.api.fields import (
-    Address,
     AgentReference,
     Body,
     Digest,
@@ -16,7 +15,6 @@ from hooks_app.api.fields import (
     Name,
     Note,
     Object,
-    PersonId,
     ReadQueryWhole,
     ReadWhole,
     SlugReference,
@@ -95,9 +93,9 @@ class ToolReport(Body):
 class InitiatorFacts(Body):
     """The end user for whom the agent acts."""
 
-    id: PersonId
+    id: Name
     name: Text | None = None
-    email: Address | None = None
+    email: Email | None = None
 
 
 class NewConfirmation(Body):

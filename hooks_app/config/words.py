@@ -5,10 +5,13 @@ from datetime import date
 from typing import Annotated, Any
 from zoneinfo import available_timezones
 
-from hookgate import addresses, matching
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from hookgate import matching
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hooks_app.conditions import walks
 from hooks_app.models.connectors import ACTION_PATTERN, CONNECTOR_PATTERN
 from portal.models import User
 from portal.models.organizations import SLUG_PATTERN
@@ -45,9 +48,10 @@ def _check_normal(value: str) -> str:
 
 def _check_email(value: str) -> str:
     try:
-        return addresses.normalize(value)
-    except addresses.NotAnAddress as error:
-        raise _refuse(str(error)) from None
+        validate_email(value)
+    except ValidationError:
+        raise _refuse("must be an e-mail address such as alice@acme.test") from None
+    return value
 
 
 def _check_time_zone(value: str) -> str:
@@ -58,7 +62,7 @@ def _check_time_zone(value: str) -> str:
 
 def _check_condition(value: str) -> str:
     try:
-        matching.compile_condition(value)
+        walks.compile(value)
     except matching.MatchError as error:
         raise _refuse(error.message) from None
     return value

@@ -4,26 +4,16 @@ from typing import Any
 
 import yaml
 
-from portal.lib import visible
+# The library writes this line break as it is, and reads it back as a space.
+NEXT_LINE = "\x85"
 
 
 class _Dumper(yaml.SafeDumper):
-    """The library's, but for texts that hide something: between double quotes, every character beyond ASCII escaped.
-
-    That also keeps U+0085, which the library would write as it is, and read back as a space.
-    """
-
-    def write_double_quoted(self, text: str, split: bool = True) -> None:
-        """As in the library, which otherwise writes what it takes for printable as it is."""
-        allowed, self.allow_unicode = self.allow_unicode, self.allow_unicode and not visible.hides(text)
-        super().write_double_quoted(text, split)
-        self.allow_unicode = allowed
+    """The library's, but for texts with that character: between double quotes it is escaped."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    return dumper.represent_scalar(
-        "tag:yaml.org,2002:str", value, style='"' if visible.hides(value) else None
-    )
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"' if NEXT_LINE in value else None)
 
 
 _Dumper.add_representer(str, _text)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from hookgate import canonical, matching
+from hookgate import canonical, matching, work
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, OnError, ParamsInvalid
 from hookgate.events import BLOCKING_POINTS, HookEvent
 from hookgate.reading import ManifestInvalid, Reader
@@ -248,8 +248,16 @@ def _read_hook(hook: Reader) -> HookSpec:
         when=when,
         matches_tool=hook.compile("tool_filter", matching.compile_tool_filter, tool_filter),
         matches_subject=hook.compile("matcher", matching.compile_matcher, matcher),
-        condition=hook.compile("when", matching.compile_condition, when),
+        condition=_read_condition(hook, when),
     )
+
+
+def _read_condition(item: Reader, when: str | None) -> matching.Condition | None:
+    try:
+        walks = work.read_walks(item.value.get("walks"))
+    except ValueError as error:
+        item.fail("walks", str(error))
+    return item.compile("when", lambda source: matching.compile_condition(source, walks), when)
 
 
 def _read_handler(hook: Reader) -> Handler | None:
@@ -325,7 +333,7 @@ def _read_triggers(top: Reader, hooks: tuple[HookSpec, ...]) -> tuple[Trigger, .
 def _read_trigger(item: Reader) -> Trigger:
     return Trigger(
         item.compile("tool_filter", matching.compile_tool_filter, item.optional_text("tool_filter")),
-        item.compile("when", matching.compile_condition, item.optional_text("when")),
+        _read_condition(item, item.optional_text("when")),
         item.optional_text("policy"),
         item.optional_text("channel"),
     )

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from hookgate import patterns
+from hookgate import patterns, work
 
 MAX_INPUT: Final = 256 * 1024
 MAX_EXPRESSION: Final = 4096
-MAX_PATTERN: Final = 1024
+MAX_PATTERN: Final = patterns.MAX_PATTERN
 _MAX_DEPTH: Final = 64
 
 VARIABLES: Final = frozenset(
@@ -35,6 +35,8 @@ _SMALL: Final = frozenset({int, float, bool, type(None)})
 _TINY: Final = 256
 # Asking Mapping, an abstract class, costs more than everything else here.
 _PLAIN: Final = _SMALL | {list, tuple, set, frozenset}
+# What the evaluator knows our `matches` by: under the same name its own comes first.
+_MATCHES: Final = "_matches"
 _LIST_MATCHER = re.compile(r"[A-Za-z0-9_|]+\Z")
 _TEXT_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _ODD_TEXT = re.compile(r"\'\'\'|\"\"\"|//|[rR][bB]?[\'\"]")
@@ -81,7 +83,7 @@ def compile_matcher(matcher: str | None) -> Predicate | None:
     """A matcher of an event handler; None when it matches everything.
 
     Empty or ``*`` is everything; letters, digits, ``_`` and ``|`` an exact name or a list of them;
-    anything else a regular expression that may match anywhere. Raises MatchError.
+    anything else a regular expression (RE2) that may match anywhere. Raises MatchError.
     """
     if matcher is None or matcher in ("", "*"):
         return None
@@ -90,32 +92,30 @@ def compile_matcher(matcher: str | None) -> Predicate | None:
     if _LIST_MATCHER.match(matcher):
         return frozenset(matcher.split("|")).__contains__
     try:
-        search = re.compile(matcher).search
-    except (re.error, RecursionError, OverflowError) as error:
+        compiled = patterns.compile(matcher)
+    except patterns.PatternInvalid as error:
         raise MatchError(f"the matcher {matcher!r} is not a regular expression ({error})") from None
-    try:
-        patterns.check(matcher)
-    except patterns.TooSlow as error:
-        raise MatchError(
-            f"the matcher {matcher!r} could take too long: {error}; simplify it, or use a condition such as "
-            "tool.name.matches('…'), which can't"
-        ) from None
-    # A subject may be invented by a model, and a reason be long.
-    return lambda subject: search(subject[: patterns.MAX_SUBJECT]) is not None
+    if compiled.size > patterns.MAX_MATCHER:
+        raise MatchError(f"the matcher {matcher!r} could take too long; write smaller repetitions or classes")
+    return lambda subject: compiled.search(subject[: patterns.MAX_SUBJECT])
 
 
 class Condition:
     """A compiled ``when``. ``names`` are the variables that it reads, ``fields`` the keys that it reads of
-    them; None for a variable that it reads as a whole."""
+    them; None for a variable that it reads as a whole. ``outline`` says what it walks, ``walks`` what the
+    portal says of macros within macros."""
 
-    __slots__ = ("_execute", "_reads", "fields", "names", "source")
+    __slots__ = ("_execute", "_reads", "fields", "names", "outline", "source", "walks")
 
     def __init__(
         self,
         source: str,
         fields: Mapping[str, frozenset[str] | None],
         execute: Callable[[dict[str, Any]], Any],
+        walks: work.Walks | None = None,
     ) -> None:
+        self.outline = work.outline(source, VARIABLES)
+        self.walks = walks
         self.source = source
         self.names = frozenset(fields)
         self.fields = fields
@@ -125,7 +125,8 @@ class Condition:
     def evaluate(self, variables: Mapping[str, Any]) -> bool:
         """The verdict over ``variables`` (missing ones read as null).
 
-        Raises MatchError when the expression fails, isn't boolean, or what it reads exceeds 256 KiB.
+        Raises MatchError when the expression fails, isn't boolean, would be too much work (`hookgate.work`), or
+        what it reads exceeds 256 KiB.
         """
         bound, tiny = {}, True
         for name, fields in self._reads:
@@ -140,6 +141,11 @@ class Condition:
             bound[name] = value
         if not tiny:
             _check_size(bound)
+        if not self.outline.simple:
+            try:
+                work.check(self.outline, self.walks, bound, variables.get("args"))
+            except work.TooMuchWork as error:
+                raise MatchError(str(error)) from None
         try:
             verdict = self._execute(bound)
         except (KeyboardInterrupt, SystemExit):
@@ -151,40 +157,63 @@ class Condition:
         raise MatchError(f"the condition must be true or false, not {type(verdict).__name__}")
 
 
-def compile_condition(source: str) -> Condition:
+def compile_condition(source: str, walks: work.Walks | None = None) -> Condition:
     """Compile a CEL expression over `VARIABLES`. Raises MatchError for syntax errors and for names and
-    functions that don't exist; the evaluator itself would read over some of those at run time."""
+    functions that don't exist; the evaluator itself would read over some of those at run time.
+
+    ``walks`` are the collections that its macros within macros walk: ``(("args.to", "args.blocked"),)``.
+    """
     if not isinstance(source, str) or not source.strip():
         raise MatchError("a condition is a CEL expression such as args.amount >= 50000")
     if len(source) > MAX_EXPRESSION:
         raise MatchError(f"a condition has at most {MAX_EXPRESSION} characters")
-    return _compile(source)
+    return _compile(source, walks)
 
 
 @lru_cache(maxsize=1024)
-def _compile(source: str) -> Condition:
+def _compile(source: str, walks: work.Walks | None) -> Condition:
     # A registry that is loaded again brings mostly the conditions of the one before.
     import cel
 
     try:
-        program = cel.compile(source)
+        program = cel.compile(work.rename(source, "matches", _MATCHES))
         references = program.references()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  (the parser's panics derive from BaseException)
-        raise MatchError(f"the condition does not compile: {_first_line(error)}") from None
+        text = _first_line(error).replace(_MATCHES, "matches")
+        raise MatchError(f"the condition does not compile: {text}") from None
     local = frozenset(_MACRO_VARIABLE.findall(_TEXT_LITERAL.sub("''", source)))
     read = frozenset(references["variables"])
     unknown = sorted(read - VARIABLES - local)
     if unknown:
         known = ", ".join(sorted(VARIABLES))
         raise MatchError(f"unknown variable {unknown[0]!r}; there are {known}")
-    missing = sorted(
-        name for name in references["functions"] if name.isidentifier() and name not in FUNCTIONS
-    )
+    ours = {_MATCHES} if _MATCHES not in _TEXT_LITERAL.sub("''", source) else set()
+    called = [name for name in references["functions"] if name.isidentifier()]
+    missing = sorted(name for name in called if name not in FUNCTIONS | ours)
     if missing:
         raise MatchError(f"unknown function {missing[0]!r}")
-    return Condition(source, {name: _find_fields(source, name) for name in read & VARIABLES}, program.execute)
+    execute = _with_patterns(program) if _MATCHES in references["functions"] else program.execute
+    fields = {name: _find_fields(source, name) for name in read & VARIABLES}
+    return Condition(source, fields, execute, walks)
+
+
+def _with_patterns(program: Any) -> Callable[[dict[str, Any]], Any]:
+    """The evaluator with a ``matches`` of ours: its own compiles the expression at every use, and takes 0.1 s for
+    some."""
+    import cel
+
+    def execute(bound: dict[str, Any]) -> Any:
+        budget = patterns.Budget()
+        context = cel.Context(bound)
+        context.add_function(_MATCHES, budget.matches)
+        verdict = program.execute(context)
+        if budget.fault is not None:
+            raise MatchError(budget.fault)
+        return verdict
+
+    return execute
 
 
 def _find_fields(source: str, name: str) -> frozenset[str] | None:

@@ -1,105 +1,115 @@
-"""How long a regular expression may take, judged before it is ever used.
+"""Regular expressions in linear time: RE2, whatever the expression and the text.
 
-Python's engine tries one way after the other and can't be stopped meanwhile: `(a+)+b` over thirty letters
-takes minutes, and with it the whole process. The estimate is coarse and errs on the safe side.
+Python's own engine tries one way after the other and can't be stopped meanwhile: `(a+)+b` over thirty letters takes
+minutes, and with it the whole process. RE2 has neither look-around nor back references. What is left is the product of
+program and text, and that is bounded here.
 """
 
 from __future__ import annotations
 
 import re
-from math import factorial
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
-MAX_SUBJECT: Final = 200
-# Steps at worst, half a second or so.
-_MAX_STEPS: Final = 5e8
-_MAX_REPEATS: Final = 3
-_SYMBOL: Final = r"""
-    \\. | \[\^?\]?(?:\\.|[^\]\\])*\]            # one character, whichever
-    | \(\?\#[^)]*\) | \(\?P=\w+\) | \(\?[a-zA-Z-]+\)   # comment, reference, flags
-    | \((?:\?(?:P<\w+>|<?[=!]|>|\(\w+\)|[a-zA-Z-]*:))? | \) | \|
-    | (?:[*+?]|\{\d+\}|\{\d*,\d*\})[?+]?
-    | .
-"""
-
-
-class TooSlow(ValueError):
-    """The expression could take too long."""
+MAX_PATTERN: Final = 1024
+# Names may be invented by a model, and reasons be long: what a matcher looks at.
+MAX_SUBJECT: Final = 10_000
+# Instructions of a matcher's program. Times MAX_SUBJECT, a tenth of a second at worst.
+MAX_MATCHER: Final = 2_000
+# Instructions of any program; `^[\pL\pN]{1,64}$` has 85,953.
+_MAX_MEMORY: Final = 8 << 20
+# What the expressions of one evaluation may take: instructions times characters, half a second at worst.
+_MAX_STEPS: Final = 100_000_000
+_COMPILING: Final = 100
+_CALLING: Final = 200
 
 
-class _Group:
-    """A sequence that is being read: how many parts repeat, and in how many ways the rest can match."""
+_ESCAPED: Final = re.compile(r"\\[pPx]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", re.DOTALL)
+_REPETITION: Final = re.compile(r"\{\d{1,4}(?:,\d{0,4})?\}")
 
-    __slots__ = ("alternatives", "choices", "last", "most", "repeats")
+
+class PatternInvalid(ValueError):
+    """An expression that RE2 doesn't take, or whose program is too large."""
+
+
+class Pattern:
+    """A compiled expression. ``size`` is the number of its program's instructions."""
+
+    __slots__ = ("_search", "size")
+
+    def __init__(self, compiled: Any) -> None:
+        self._search = compiled.search
+        self.size: int = compiled.programsize
+
+    def search(self, text: str) -> bool:
+        """Whether it matches anywhere in ``text``; at worst ``size`` times its length instructions."""
+        try:
+            return self._search(text) is not None
+        except UnicodeEncodeError:
+            # A lone surrogate, which is no character.
+            return self._search(text.encode("utf-8", "replace").decode()) is not None
+
+
+class Budget:
+    """The expressions of one evaluation: a bounded number of steps for all of them together."""
+
+    __slots__ = ("_compiled", "_left", "fault")
 
     def __init__(self) -> None:
-        self.repeats, self.choices = 0, 1.0
-        self.most, self.alternatives = 0, 0.0
-        self.last = (0, 1.0)
+        self._left = _MAX_STEPS
+        self._compiled: set[str] = set()
+        # Why what `matches` has answered means nothing. An evaluator may read over an exception.
+        self.fault: str | None = None
 
-    def take(self, part: tuple[int, float]) -> None:
-        self.repeats += self.last[0]
-        self.choices *= self.last[1]
-        self.last = part
-
-    def alternate(self) -> None:
-        self.take((0, 1.0))
-        self.most = max(self.most, self.repeats)
-        self.alternatives += self.choices
-        self.repeats, self.choices = 0, 1.0
-
-    def close(self) -> tuple[int, float]:
-        self.alternate()
-        return self.most, self.alternatives
-
-    def repeat(self, low: int, high: int | None) -> None:
-        repeats, choices = self.last
-        if (low, high) == (0, 1):
-            self.last = (repeats, choices + 1)
-        elif low == high:
-            self.last = (repeats * low, choices**low)
-        elif repeats or choices > 1:
-            raise TooSlow("it repeats something that can match in several ways")
-        else:
-            self.last = (1, 1.0)
+    def matches(self, text: str, pattern: str) -> bool:
+        """CEL's function; false, with a `fault`, for what is no expression and when the steps are used up."""
+        if self.fault is not None:
+            return False
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            self.fault = "matches takes two texts"
+            return False
+        try:
+            compiled = compile(pattern)
+        except PatternInvalid as error:
+            self.fault = f"{pattern[:100]!r} is not a regular expression ({error})"
+            return False
+        if pattern not in self._compiled:
+            self._compiled.add(pattern)
+            self._left -= compiled.size * _COMPILING
+        self._left -= compiled.size * len(text) + _CALLING
+        if self._left < 0:
+            self.fault = "its regular expressions would take too long"
+            return False
+        return compiled.search(text)
 
 
-def check(pattern: str) -> None:
-    """Raise TooSlow for an expression (one that compiles) that could take more than about half a second
-    over `MAX_SUBJECT` characters."""
-    groups = [_Group()]
+@lru_cache(maxsize=512)
+def compile(pattern: str) -> Pattern:
+    """Compile ``pattern``. Raises PatternInvalid."""
+    # Imported with the first expression: most registries have none.
+    import re2
+
+    if len(pattern) > MAX_PATTERN:
+        raise PatternInvalid(f"an expression has at most {MAX_PATTERN} characters")
+    if "{" in _REPETITION.sub("", _ESCAPED.sub("", pattern)):
+        # RE2 would look for the characters themselves, where other engines repeat.
+        raise PatternInvalid("a brace begins no repetition such as {2} or {0,5}; write \\{ for the character")
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
     try:
-        for symbol in re.findall(_SYMBOL, pattern, re.VERBOSE | re.DOTALL):
-            if symbol == ")":
-                part = groups.pop().close()
-                groups = groups or [_Group()]
-                groups[-1].take(part)
-            elif symbol == "|":
-                groups[-1].alternate()
-            elif symbol[0] in "*+?{" and symbol != "{":
-                groups[-1].repeat(*_read_bounds(symbol))
-            elif (symbol[0] == "(" and symbol[-1] != ")") or symbol.startswith("(?("):
-                groups.append(_Group())
-            else:
-                groups[-1].take((0, 1.0))
-        parts = [group.close() for group in groups]
-        choices = 1.0
-        for part in parts:
-            choices *= part[1]
-    except OverflowError:
-        raise TooSlow("it can match in too many ways") from None
-    repeats = sum(part[0] for part in parts)
-    if repeats > _MAX_REPEATS:
-        raise TooSlow(f"it repeats in more than {_MAX_REPEATS} places")
-    if MAX_SUBJECT ** (repeats + 1) / factorial(repeats + 1) * choices > _MAX_STEPS:
-        raise TooSlow("it can match in too many ways")
+        return Pattern(re2.compile(pattern, options))
+    except UnicodeEncodeError:
+        raise PatternInvalid("a lone surrogate is no character") from None
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise PatternInvalid(_explain(text)) from None
 
 
-def _read_bounds(symbol: str) -> tuple[int, int | None]:
-    simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(symbol[0])
-    if simple is not None:
-        return simple
-    low, comma, high = symbol[1 : symbol.index("}")].partition(",")
-    if not comma:
-        return int(low), int(low)
-    return int(low or 0), int(high) if high else None
+def _explain(text: str) -> str:
+    if "invalid perl operator" in text or "invalid escape sequence" in text:
+        return f"{text}: it is of a linear-time engine (RE2), without look-around and back references"
+    if "too large" in text or "repetition size" in text:
+        return f"{text}: it would take too long; write smaller repetitions"
+    return text

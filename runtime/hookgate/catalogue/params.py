@@ -39,6 +39,8 @@ class GateTrigger(ApprovalGateParams):
     name: str | None = None
     tool_filter: str | None = None
     when: str | None = None
+    # Only where the condition nests macros: the collections that they walk.
+    walks: list[list[str]] | None = None
 
 
 class ManifestGateParams(ApprovalGateParams):
