@@ -6,7 +6,7 @@ from typing import Any
 
 import cel
 from hookgate import HookContext, HookEvent, HookRegistry
-from hookgate.composition import Bound
+from hookgate.chains import Bound
 from hookgate.matching import compile_condition, compile_tool_filter
 
 from benchmarks.chains import Trivial

@@ -1,23 +1,12 @@
 """The platform-neutral card: what people see, before an adapter renders it.
 
 Every text in a card is plain text. An adapter must put it where its platform processes no markup, so that tool
-arguments can't draw buttons, mentions, links or emphasis.
+arguments can't draw buttons, mentions, links or emphasis, and passes it through :mod:`portal.lib.visible`.
 """
 
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
-
-# Characters that change what a reader sees without being seen: C0/C1 controls but tab and newline, bidi controls,
-# zero-width characters, fillers that draw nothing, line and paragraph separators, tag characters, variation selectors
-# of plane 14, and lone surrogates, which no platform can be sent.
-_INVISIBLE = (
-    {*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7F, 0xA0), 0xAD, 0x61C, 0x180E, 0xFEFF}
-    | {*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070)}
-    | {*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0), *range(0xD800, 0xE000)}
-    | {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
-)
-_ESCAPES = {code: f"\\u{code:04x}" for code in _INVISIBLE}
 
 
 class Tone(StrEnum):
@@ -93,11 +82,6 @@ class Card:
                 "reason": Reason(**value["reason"]) if value["reason"] else None,
             }
         )
-
-
-def visible(text: str) -> str:
-    """Show the characters that would reorder or hide text as ``\\u`` escapes; everything else stays."""
-    return text.translate(_ESCAPES)
 
 
 def fit(card: Card, *, body_bytes: int) -> Card:

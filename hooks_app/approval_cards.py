@@ -13,11 +13,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from channels_app.cards import Button, Card, Field, Reason, Tone, visible
+from channels_app.cards import Button, Card, Field, Reason, Tone
 from hooks_app import appearance
 from hooks_app.eligibility import current_stage
 from hooks_app.models import ConfirmationRequest, Decision
 from hooks_app.models.policies import Scope
+from portal.lib import visible
+from portal.lib.visible import line
 
 # What a card's reason field takes; longer ones fit in the inbox.
 MAX_REASON = 500
@@ -51,13 +53,15 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
         title, tone = _TITLES[status]
         votes = list(request.decisions.select_related("user"))
         pending = status == ConfirmationRequest.Status.PENDING
+        body = arguments(request)
+        fields = (*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes))
         return Card(
             title=str(title),
             tone=tone,
             summary=_sentence(request, status, votes),
-            fields=(*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes)),
+            fields=(*fields, *_caution(body, *(field.text for field in fields))),
             body_label=_("Arguments"),
-            body=arguments(request),
+            body=body,
             cut_notice=_("… The arguments are too long for this card. Open the full request to approve it."),
             buttons=_buttons() if pending else (),
             reason=_reason(request) if pending else None,
@@ -69,7 +73,7 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
 def arguments(request: ConfirmationRequest) -> str:
     """The redacted arguments as indented JSON that hides nothing else from a reader."""
     shown = request.args if request.approved_args is None else request.approved_args
-    return visible(json.dumps(appearance.redacted(request, shown), ensure_ascii=False, indent=2))
+    return visible.dump(appearance.redacted(request, shown))
 
 
 def excerpt(request: ConfirmationRequest, length: int) -> str:
@@ -87,11 +91,6 @@ def name_of(decision: Decision) -> str:
     return line(facts.get("name") or facts.get("external_id") or "")
 
 
-def line(text: str) -> str:
-    """Untrusted text for a place that is one line."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
 def at(request: ConfirmationRequest, moment: datetime) -> str:
     """A time as the request's organization reads it, its zone named."""
     zone = request.organization.time_zone
@@ -104,7 +103,7 @@ def _sentence(request: ConfirmationRequest, status: str, votes: list[Decision]) 
     if status == "pending":
         return _("%(agent)s wants to run %(tool)s.") % names
     ended = request.ended_at or request.expires_at
-    deciding = [vote for vote in votes if vote.decision == _DECIDES.get(status)]
+    deciding = [vote for vote in votes if vote.counts and vote.decision == _DECIDES.get(status)]
     values = {**names, "who": ", ".join(map(name_of, deciding)), "when": at(request, ended)}
     if status == "approved":
         return _("%(tool)s was approved by %(who)s at %(when)s.") % values
@@ -132,13 +131,25 @@ def _facts(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -
     return tuple(facts)
 
 
+def _caution(*texts: str) -> tuple[Field, ...]:
+    """What the mark means, where it stands."""
+    if not any(visible.WARNING in text for text in texts):
+        return ()
+    text = _("A word after %(mark)s mixes letters of several scripts: it may not be the word it looks like.")
+    return (Field(_("Caution"), text % {"mark": visible.WARNING}),)
+
+
 def _initiator(request: ConfirmationRequest) -> str:
     facts = request.initiator
     if not facts:
         return _("nobody named")
     more = [text for text in (facts.get("email"), facts["id"]) if text and text != facts.get("name")]
     name = facts.get("name") or more.pop(0)
-    return line(f"{name} ({', '.join(more)})" if more else name)
+    shown = line(f"{name} ({', '.join(more)})" if more else name)
+    if request.initiator_user_id is None:
+        # Nobody knows whether one of those who may approve is this person.
+        shown += " · " + _("not known to the portal")
+    return shown
 
 
 def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -> str:
@@ -148,7 +159,7 @@ def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) 
         who %= {"group": request.policy["group"]}
     text = _("%(policy)s: %(who)s") % {"policy": request.policy["slug"], "who": who}
     if stage.quorum > 1:
-        done = sum(vote.decision == "approve" for vote in votes)
+        done = sum(vote.counts and vote.decision == "approve" for vote in votes)
         counted = _("%(done)d of %(needed)d approvals") if pending else _("%(needed)d approvals needed")
         text += f" · {counted % {'done': done, 'needed': stage.quorum}}"
     return text
@@ -157,6 +168,8 @@ def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) 
 def _vote(request: ConfirmationRequest, vote: Decision) -> Field:
     label = _("Approved by") if vote.decision == "approve" else _("Rejected by")
     text = f"{name_of(vote)} · {at(request, vote.at)}"
+    if not vote.counts:
+        text += " · " + _("doesn't count any more")
     if vote.reason:
         text += " · " + _("reason: %(reason)s") % {"reason": line(vote.reason)}
     return Field(label, text)

@@ -12,7 +12,7 @@ from hooks_app import approval_cards, confirmations, eligibility
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
 from portal import metrics
-from portal.lib import ids
+from portal.lib import ids, visible
 from portal.lib.problems import Problem
 
 
@@ -68,7 +68,7 @@ def _thank(row: ConfirmationRequest, action: str) -> str:
     if row.status == ConfirmationRequest.Status.PENDING:
         stage = eligibility.current_stage(row)
         counts = {
-            "done": stage.decisions.filter(decision=action).count(),
+            "done": stage.decisions.filter(decision=action, counts=True).count(),
             "needed": stage.quorum if action == "approve" else stage.reject_quorum,
         }
         if action == "approve":
@@ -86,7 +86,7 @@ def _refuse(
         text = _(
             "Your account is not linked to a portal user, so it can't decide. Ask an admin to link %(account)s on the"
             " channel %(channel)s to you."
-        ) % {"account": approval_cards.line(tap.external_id), "channel": delivery.channel.slug}
+        ) % {"account": visible.line(tap.external_id), "channel": delivery.channel.slug}
         return Reply(text=text, ok=False)
     words = {
         "not_an_approver": _("You are not among those who may decide this request."),
@@ -102,7 +102,7 @@ def _already(row: ConfirmationRequest) -> str:
     names = [
         approval_cards.name_of(vote)
         for vote in row.decisions.select_related("user")
-        if vote.decision == decisive
+        if vote.decision == decisive and vote.counts
     ]
     values = {"who": ", ".join(names)}
     if row.status == ConfirmationRequest.Status.APPROVED:

@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from hooks_app import digests
 from hooks_app import metrics as measures
 from hooks_app.models import Agent, ConnectorCallLog
 from portal import metrics
@@ -230,7 +231,8 @@ def represent(row: ConnectorCallLog) -> dict[str, Any]:
         "started_at": clock.rfc3339(row.started_at),
         "duration_ms": row.duration_ms,
         "args": row.args,
-        "args_digest": row.args_digest or None,
+        "args_digest": None if digests.hides(row.args) else row.args_digest or None,
+        "args_tag": digests.tag(row.organization_id, row.args_digest),
         "result_bytes": row.result_bytes,
         "result": row.result,
         "confirmation_id": str(row.confirmation_id) if row.confirmation_id else None,

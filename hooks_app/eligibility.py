@@ -4,12 +4,14 @@ A request's policy is frozen; the person is not: whether somebody is active, a m
 bound to the account that tapped, is read at each vote.
 """
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from hookgate import addresses
 
 from channels_app.models import Channel, Identity
 from hooks_app.models import ConfirmationRequest, Decision, Stage
@@ -20,6 +22,8 @@ from portal.lib.problems import Problem
 from portal.models import Absence, GroupMember, Membership, Role, User
 
 _APPROVERS = (Role.APPROVER, Role.ADMIN)
+# Where somebody who is away can be stood in for.
+_SUBSTITUTED = (Scope.AGENT_OWNER, Scope.APPROVERS, Scope.GROUP)
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,15 @@ class Voter:
     user: User | None = None
     account: Account | None = None
 
-    def keys(self) -> list[str]:
-        """The names under which this voter counts as one, the most telling first.
+    @property
+    def key(self) -> str:
+        """The name under which this voter counts as one: the person, or the account that nobody is bound to."""
+        return f"user:{self.user.pk}" if self.user else f"account:{self.account_key}"
 
-        An account that voted before it was bound to a person is still the same voter afterwards.
-        """
-        names = [f"user:{self.user.pk}"] if self.user else []
-        if self.account:
-            names.append(f"account:{self.account.channel.app_id}:{self.account.external_id}")
-        return names
+    @property
+    def account_key(self) -> str | None:
+        """``APP:EXTERNAL_ID`` of the account that tapped."""
+        return f"{self.account.channel.app_id}:{self.account.external_id}" if self.account else None
 
 
 def tapped(channel: Channel, external_id: str, name: str, identity: Identity | None) -> Voter:
@@ -58,8 +62,29 @@ def tapped(channel: Channel, external_id: str, name: str, identity: Identity | N
     )
 
 
-def people(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
-    """The active members whom the stage's scope lets decide, the initiator's own approval not yet ruled out."""
+def earlier(request: ConfirmationRequest, votes: Sequence[Decision], voter: Voter) -> Decision | None:
+    """The vote that ``voter`` has cast already: as this person, with this account, or with one of theirs that nobody
+    was bound to then.
+
+    An account that has voted is the voter that it was, whoever it is bound to since.
+    """
+    if not votes:
+        return None
+    own = _accounts_of(request, voter.user) if voter.user else set()
+    for vote in votes:
+        same_account = vote.account is not None and vote.account == voter.account_key
+        if vote.voter == voter.key or same_account or (vote.user_id is None and vote.account in own):
+            return vote
+    return None
+
+
+def _accounts_of(request: ConfirmationRequest, user: User) -> set[str]:
+    bound = Identity.objects.filter(user=user, organization=request.organization_id, app__isnull=False)
+    return {f"{app}:{external_id}" for app, external_id in bound.values_list("app_id", "external_id")}
+
+
+def principals(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
+    """The active members who have a seat of their own in the stage: whom its scope names, wherever they are now."""
     members = User.objects.filter(is_active=True, memberships__organization_id=request.organization_id)
     match stage.scope:
         case Scope.INITIATOR:
@@ -69,23 +94,67 @@ def people(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
         case Scope.ORG_MEMBERS:
             return members
         case Scope.AGENT_OWNER:
-            owner = Q(pk=request.agent.owner_id) if request.agent.owner_id else Q(pk__in=[])
-            return _with_substitutes(members, owner, request)
+            return members.filter(pk=request.agent.owner_id) if request.agent.owner_id else members.none()
         case Scope.APPROVERS:
-            return _with_substitutes(members, Q(pk__in=_approver_ids(request.organization_id)), request)
+            return members.filter(pk__in=_approver_ids(request.organization_id))
         case Scope.GROUP:
             group = GroupMember.objects.filter(group__in=[stage.group]).values("user_id")
-            return _with_substitutes(members, Q(pk__in=group), request)
+            return members.filter(pk__in=group)
     # channel_members: nobody by name; an account of the chat decides by tapping.
     return members.none()
 
 
+def people(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
+    """The active members whom the stage's scope lets decide, the initiator's own approval not yet ruled out: its
+    principals, and those who stand in for one of them today."""
+    seats = principals(request, stage)
+    if stage.scope not in _SUBSTITUTED:
+        return seats
+    members = User.objects.filter(is_active=True, memberships__organization_id=request.organization_id)
+    away = _absences(request, stage).values("substitute_id")
+    return members.filter(Q(pk__in=seats.values("pk")) | Q(pk__in=away))
+
+
+def substitutions(
+    request: ConfirmationRequest, stage: Stage, substitutes: Iterable[UUID]
+) -> list[tuple[UUID, UUID]]:
+    """``(substitute, absent principal)`` for those of ``substitutes`` who may decide, the earliest absence first."""
+    if stage.scope not in _SUBSTITUTED:
+        return []
+    able = User.objects.filter(
+        is_active=True, memberships__organization_id=request.organization_id, pk__in=list(substitutes)
+    )
+    rows = _absences(request, stage).filter(substitute__in=able.values("pk"))
+    return list(rows.order_by("first_day", "pk").values_list("substitute_id", "user_id"))
+
+
 def count(request: ConfirmationRequest, stage: Stage) -> int:
-    """How many people could approve now."""
-    able = people(request, stage)
+    """How many could approve now: the seats that different people can fill at once.
+
+    Each principal fills their own, also while somebody stands in for them, so a substitute adds none. Where
+    self-approval is forbidden nobody fills the initiator's.
+    """
+    able = principals(request, stage)
     if request.policy["forbid_self_approval"]:
         able = able.exclude(pk__in=initiators(request).values("pk"))
     return able.count()
+
+
+def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> int | None:
+    """How many seats a policy has in an organization now, whoever asks: the most that its quorum can be.
+
+    ``None`` where that depends on the request: the initiator, the agent's owner, the members of a chat.
+    """
+    members = User.objects.filter(is_active=True, memberships__organization_id=organization_id)
+    match scope:
+        case Scope.ORG_MEMBERS:
+            return members.count()
+        case Scope.APPROVERS:
+            return members.filter(pk__in=_approver_ids(organization_id)).count()
+        case Scope.GROUP:
+            group = GroupMember.objects.filter(group__in=[group_id]).values("user_id")
+            return members.filter(pk__in=group).count()
+    return None
 
 
 def initiators(request: ConfirmationRequest) -> QuerySet[User]:
@@ -95,11 +164,15 @@ def initiators(request: ConfirmationRequest) -> QuerySet[User]:
     """
     facts = request.initiator or {}
     same = Q(pk__in=[request.initiator_user_id])
-    if facts.get("email"):
-        same |= Q(email__iexact=facts["email"])
+    # A runtime that names a person by their address alone sends it as the id.
+    if named := [
+        normal for text in (facts.get("email"), facts.get("id")) if (normal := addresses.find(text))
+    ]:
+        same |= Q(email__in=named)
     if facts.get("id"):
-        bound = Identity.objects.filter(
-            organization=request.organization_id, app__isnull=True, external_id=facts["id"]
+        # However the id is written here or there: this only ever takes an approval away.
+        bound = Identity.objects.filter(organization=request.organization_id, app__isnull=True).filter(
+            Q(external_id__in=_spellings(facts["id"])) | Q(external_id__iexact=facts["id"])
         )
         same |= Q(pk__in=bound.values("user_id"))
     return User.objects.filter(same)
@@ -161,9 +234,13 @@ def _in_scope(request: ConfirmationRequest, stage: Stage, voter: Voter) -> bool:
     return voter.user is not None and people(request, stage).filter(pk=voter.user.pk).exists()
 
 
+def _spellings(text: str) -> list[str]:
+    return [unicodedata.normalize(form, text.strip()) for form in ("NFC", "NFD", "NFKC", "NFKD")]
+
+
 def _is_initiator(request: ConfirmationRequest, voter: Voter) -> bool:
     facts = request.initiator or {}
-    if voter.account and voter.account.external_id == facts.get("id"):
+    if voter.account and voter.account.external_id in _spellings(facts.get("id") or ""):
         return True
     return voter.user is not None and initiators(request).filter(pk=voter.user.pk).exists()
 
@@ -186,22 +263,21 @@ def _approver_ids(organization_id: UUID) -> QuerySet[Membership, UUID]:
     ).values_list("user_id", flat=True)
 
 
-def _with_substitutes(members: QuerySet[User], principals: Q, request: ConfirmationRequest) -> QuerySet[User]:
-    """The members that ``principals`` selects, and those who stand in for one of them today.
+def _absences(request: ConfirmationRequest, stage: Stage) -> QuerySet[Absence]:
+    """The absences of today, as the organization counts days, whose seats somebody else may fill.
 
     Nobody stands in for the initiator where self-approval is forbidden: it would be the same approval by proxy.
     """
-    seats = members.filter(principals)
+    replaceable = principals(request, stage)
     if request.policy["forbid_self_approval"]:
-        seats = seats.exclude(pk__in=initiators(request).values("pk"))
+        replaceable = replaceable.exclude(pk__in=initiators(request).values("pk"))
     today = clock.now().astimezone(ZoneInfo(request.organization.time_zone)).date()
-    substitutes = Absence.objects.filter(
+    return Absence.objects.filter(
         organization_id=request.organization_id,
         first_day__lte=today,
         last_day__gte=today,
-        user__in=seats.values("pk"),
-    ).values("substitute_id")
-    return members.filter(principals | Q(pk__in=substitutes))
+        user__in=replaceable.values("pk"),
+    )
 
 
 def _stands_for(user: User) -> list[tuple[UUID, UUID]]:

@@ -18,6 +18,7 @@ _PLAIN_KEYS = (
     "timeout_seconds",
     "start_by_seconds",
     "forbid_self_approval",
+    "require_known_initiator",
     "allow_edit_args",
     "require_reject_reason",
     "remind_after_seconds",

@@ -1,6 +1,7 @@
 """Periodic work of this app. What must happen is in the database; a task that is lost or runs twice changes nothing."""
 
 from hooks_app import confirmations, limits, retention
+from portal import sign_ins
 from portal.celery import app
 
 
@@ -12,6 +13,9 @@ def sweep() -> None:
 
 @app.task
 def purge() -> None:
-    """Delete what organizations no longer want to keep, and the answers of rate limits that nobody needs any more."""
+    """Delete what organizations no longer want to keep, and what nobody needs any more: answers of rate limits, failed
+    sign-ins, sessions that are over.
+    """
     retention.purge()
     limits.purge()
+    sign_ins.purge()

@@ -12,7 +12,8 @@ class PortalConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make the deployment checks known."""
-        from portal import checks
+        """Make the deployment checks known, and count failed sign-ins."""
+        from portal import checks, sign_ins
 
         assert checks
+        sign_ins.connect()

@@ -4,6 +4,9 @@ from typing import Any
 
 from kombu.transport import redis as kombu_redis
 from redis.exceptions import ConnectionError as Lost
+from redis.exceptions import ResponseError
+
+from portal import brokers
 
 
 class Channel(kombu_redis.Channel):
@@ -21,6 +24,22 @@ class Channel(kombu_redis.Channel):
 
 
 class Transport(kombu_redis.Transport):
-    """Named like the one that it stands for, in :mod:`portal.celery`."""
+    """Named like the one that it stands for, in :mod:`portal.celery`. What a server says is an outage like its silence.
+
+    By itself kombu counts a refusal (READONLY and UNBLOCKED in a failover, OOM, MASTERDOWN, NOAUTH) as our own mistake,
+    of which a worker dies. Whoever connects writes first, and so waits at the pace of :mod:`portal.celery` until the
+    server takes writes again.
+    """
 
     Channel = Channel
+    connection_errors = (*kombu_redis.Transport.connection_errors, ResponseError)
+
+    def establish_connection(self) -> Any:
+        """Connect to a server that takes writes, or raise one of ``connection_errors``."""
+        connection = super().establish_connection()
+        try:
+            brokers.check_writable(self._avail_channels[-1].client)
+        except BaseException:
+            self.close_connection(connection)
+            raise
+        return connection

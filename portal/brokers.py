@@ -18,3 +18,16 @@ def client() -> Any:
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
     )
+
+
+# Written again and again, and worth nothing.
+PROBE = "hookgate:probe"
+PROBE_SECONDS = 60
+
+
+def check_writable(client: Any) -> None:
+    """Write a key. A server that answers may still refuse: a replica, one that loads or is full, one with a password.
+
+    Raises ``redis.RedisError`` in the server's words.
+    """
+    client.set(PROBE, 1, ex=PROBE_SECONDS)

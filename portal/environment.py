@@ -25,14 +25,14 @@ def flag(name: str, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name}: {value!r} is not a switch; use 1 or 0")
 
 
-def number(name: str, default: int, *, largest: int) -> int:
-    """A whole number from 0 to ``largest``. Raises ``ImproperlyConfigured`` for anything else."""
+def number(name: str, default: int, *, largest: int, smallest: int = 0) -> int:
+    """A whole number from ``smallest`` to ``largest``. Raises ``ImproperlyConfigured`` for anything else."""
     value = text(name)
     if not value:
         return default
-    if value.isascii() and value.isdigit() and int(value) <= largest:
+    if value.isascii() and value.isdigit() and smallest <= int(value[:20]) <= largest:
         return int(value)
-    raise ImproperlyConfigured(f"{name}: {value!r} is not a number from 0 to {largest}")
+    raise ImproperlyConfigured(f"{name}: {value!r} is not a number from {smallest} to {largest}")
 
 
 def address(name: str) -> str:

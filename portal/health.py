@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import redis
 import structlog
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db import connections
+from django.db import connections, transaction
 from django.http import HttpRequest, JsonResponse
 from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from portal import brokers, embedded, wakeups
+from portal import brokers, embedded, outages, wakeups
 
 log = structlog.get_logger(__name__)
 
@@ -30,14 +31,26 @@ Check = Callable[[], Health]
 
 
 def check_database() -> Health:
-    """The database answers a query."""
-    with connections["default"].cursor() as cursor:
-        cursor.execute("SELECT 1")
-    return Health(True, connections["default"].vendor)
+    """The database answers a query, and takes writes."""
+    vendor = connections["default"].vendor
+    try:
+        with transaction.atomic(), connections["default"].cursor() as cursor:
+            if vendor == "postgresql":
+                cursor.execute("SELECT current_setting('transaction_read_only')")
+                if cursor.fetchone() == ("on",):
+                    return Health(False, outages.words("database_read_only"))
+            else:
+                cursor.execute("SELECT 1")  # in a transaction that has the right to write
+    except outages.ERRORS as error:
+        problem = outages.note(error)
+        if problem is None:
+            raise
+        return Health(False, problem.detail)
+    return Health(True, vendor)
 
 
 def check_broker() -> Health:
-    """Somebody can be handed work: Redis answers, or this process works by itself."""
+    """Somebody can be handed work: Redis takes writes, or this process works by itself."""
     if not settings.REDIS_URL:
         if embedded.alive():
             return Health(True, "embedded")
@@ -45,7 +58,13 @@ def check_broker() -> Health:
             False, "no worker runs in this process; start it with `manage.py serve`, or set REDIS_URL"
         )
     with brokers.client() as client:
-        client.ping()
+        try:
+            brokers.check_writable(client)
+        except redis.ResponseError as error:
+            # The server's own words, which name neither keys nor passwords.
+            return Health(
+                False, f"Redis refuses to write: {str(error)[:120]}; cards are delayed until it does"
+            )
     return Health(True, "redis")
 
 

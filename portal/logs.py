@@ -5,7 +5,6 @@ one of its own, nor to move the cursor or turn the text around on the terminal o
 """
 
 import logging
-import re
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -13,11 +12,8 @@ import structlog
 from django.conf import settings
 
 from portal import outages
+from portal.lib import visible
 
-# Controls, line and paragraph separators, what turns the direction of writing, and halves of characters.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 # Text of several lines that is ours; their breaks stay, and each line is indented so that none looks like an event.
 _MULTILINE = frozenset({"exception", "stack"})
 
@@ -43,22 +39,13 @@ structlog.configure(
 )
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-def escape(text: str) -> str:
-    """``text`` on one line: whatever a terminal or a reader of lines would act upon as ``\\uXXXX``."""
-    return _UNSAFE.sub(_escaped, text)
-
-
 def escape_fields(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: every text of the event escaped, for the console."""
     for name, value in event.items():
         if name in _MULTILINE and isinstance(value, str):
-            event[name] = "\n".join(f"  {escape(line)}" for line in value.splitlines())
+            event[name] = "\n".join(f"  {visible.plain_line(line)}" for line in value.splitlines())
         elif not isinstance(value, bool | int | float | None):
-            event[name] = escape(value if isinstance(value, str) else str(value))
+            event[name] = visible.plain_line(value if isinstance(value, str) else str(value))
     return event
 
 
@@ -66,7 +53,7 @@ def render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> st
     """A structlog processor: the event as one line of JSON. What JSON lets pass is escaped as well."""
     text = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, method, event)
     assert isinstance(text, str)
-    return escape(text)
+    return visible.machine_json(text)
 
 
 def formatter() -> logging.Formatter:

@@ -40,9 +40,14 @@ _POSTGRES = {
     "40001": "database_busy",
     "40P01": "database_busy",
     "55P03": "database_busy",
+    # A statement, or a transaction, that took longer than whoever waits for it may wait.
+    "57014": "database_busy",
+    "25P03": "database_busy",
+    "25P04": "database_busy",
 }
-# Connections that were refused, cut off or not to be had: classes 08 and 53, and a server that stops or starts.
-_POSTGRES_AWAY = ("08", "53", "57P")
+# Connections that were refused, cut off or not to be had (classes 08 and 53), a server that stops or starts, and one
+# whose disk fails it.
+_POSTGRES_AWAY = ("08", "53", "57P", "58")
 
 # Status, seconds until trying again is worth it, and the words for people.
 _TOLD = {
@@ -76,6 +81,11 @@ def explain(error: BaseException | None) -> Problem | None:
     return Problem(status, code, words, retry_after=seconds)
 
 
+def words(code: str) -> str:
+    """What people are told about a code."""
+    return _TOLD[code][2]
+
+
 def _code(error: BaseException) -> str | None:
     cause: Any = error.__cause__ or error
     if isinstance(cause, sqlite3.Error):
@@ -84,8 +94,8 @@ def _code(error: BaseException) -> str | None:
     if state in _POSTGRES:
         return _POSTGRES[state]
     # Without a state the driver itself failed: no connection, or none any more.
-    away = state is None or state.startswith(_POSTGRES_AWAY)
-    return "database_unavailable" if away and not isinstance(error, InternalError) else None
+    away = state.startswith(_POSTGRES_AWAY) if state else not isinstance(error, InternalError)
+    return "database_unavailable" if away else None
 
 
 def note(error: BaseException | None) -> Problem | None:

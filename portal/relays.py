@@ -28,6 +28,8 @@ from portal.hub import Hub
 CHANNEL = "hookgate_wakeups"
 # What a sender adds after it has lost a message.
 EVERYTHING = "*"
+# What a listener sends to hear whether messages still arrive; nobody waits for it.
+NOTHING = "-"
 POLL_SECONDS = 1.0
 # Seconds between two looks at the SQLite file, each a few microseconds, and how many pass after one that found
 # something: whoever waits reads then, and a process that writes all the time must not make them read all the time.
@@ -172,7 +174,9 @@ class RedisRelay:
                     if now - heard > HEALTH_SECONDS + ANSWER_SECONDS:
                         raise redis.TimeoutError("no sign of life")
                     if now - max(heard, asked) > HEALTH_SECONDS:
-                        pubsub.ping()
+                        # Not a ping: an old subscription may live on at a server that takes no message any more (it
+                        # wants a password, say), and then nobody is told anything. One message shows both ways.
+                        client.publish(CHANNEL, next(encode([NOTHING])))
                         asked = now
                     continue
                 heard = now

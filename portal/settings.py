@@ -90,6 +90,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "portal.web.failures.Refusals",
 ]
 
 ROOT_URLCONF = "portal.urls"
@@ -176,11 +177,12 @@ CACHES: dict[str, Any] = {
 AUTH_USER_MODEL = "portal.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
+    "portal.sign_ins.AddressBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
 PASSWORD_HASHERS = [
-    "django.contrib.auth.hashers.Argon2PasswordHasher",
-    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+    "portal.hashing.QueuedArgon2",
+    "portal.hashing.QueuedPBKDF2",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -191,7 +193,22 @@ AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_ENABLE_ADMIN = False
+# Nobody reads it, and it has a row for each time that somebody signs in.
+AXES_DISABLE_ACCESS_LOG = True
+# By itself it would believe any X-Forwarded-For.
+AXES_CLIENT_IP_CALLABLE = "portal.sign_ins.peer"
 AXES_LOCKOUT_CALLABLE = "portal.web.login.locked_out"
+# Hashing a password takes 100 MB and a good part of a second of every core, and anybody may ask for it.
+HASHING_AT_ONCE = environment.number("HOOKGATE_HASHING_AT_ONCE", 2, smallest=1, largest=100)
+HASHING_WAITING = environment.number("HOOKGATE_HASHING_WAITING", 20, largest=1000)
+HASHING_WAIT_SECONDS = environment.number("HOOKGATE_HASHING_WAIT_SECONDS", 5, largest=60)
+# Over all names, from one address; what succeeds is not counted.
+FAILED_SIGN_INS_PER_MINUTE = environment.number(
+    "HOOKGATE_FAILED_SIGN_INS_PER_MINUTE", 10, smallest=1, largest=100_000
+)
+FAILED_SIGN_INS_PER_HOUR = environment.number(
+    "HOOKGATE_FAILED_SIGN_INS_PER_HOUR", 60, smallest=1, largest=100_000
+)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/inbox/"
 LOGOUT_REDIRECT_URL = "login"

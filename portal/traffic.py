@@ -10,7 +10,7 @@ from django_structlog.middlewares import RequestMiddleware
 from portal import metrics
 from portal.bounds import Application, Message, Receive, Scope, Send
 from portal.lib import ids
-from portal.web import policy
+from portal.web import pages, policy
 
 # Where, in an ASGI scope, the route stands that took the request, and whether it lasts as long as its client wants.
 ROUTE = "hookgate.route"
@@ -39,8 +39,9 @@ class LoggedRequests(RequestMiddleware):
         structlog.contextvars.bind_contextvars(ip=request.META.get("REMOTE_ADDR"))
 
     def handle_response(self, request: HttpRequest, response: HttpResponse) -> None:
-        """Leave the route behind for the metrics, and tell the browser what a page may do."""
+        """Leave the route behind for the metrics, tell the browser what a page may do, and show what it hides."""
         policy.declare(request, response)
+        pages.reveal(response)
         scope: Any = getattr(request, "scope", None)
         if scope is not None and request.resolver_match is not None:
             scope[ROUTE] = request.resolver_match.route

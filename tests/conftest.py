@@ -7,6 +7,7 @@ Redis-compatible server; that second run also takes the tests marked ``postgres`
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,6 +89,14 @@ def _log_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     from portal import outages
 
     monkeypatch.setattr(outages, "_logged", {})
+
+
+@pytest.fixture(autouse=True)
+def _count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is refused for what people did wrong at the same address in another test, or in Redis before."""
+    from portal import sign_ins
+
+    monkeypatch.setattr(sign_ins, "NAMESPACE", uuid.uuid4().hex)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from channels_app import cards
 from channels_app.cards import Button, Card, Field, Reason, Tone
+from portal.lib import visible
 
 # Bytes. Feishu refuses a card of more than 30 KiB; its own style tags count too.
 MAX_CARD = 28 * 1024
@@ -35,7 +36,7 @@ def fit(card: Card) -> Card:
 
     Whatever is cut takes the buttons away that need the whole body.
     """
-    shown = _visible(card)
+    shown = _shown(card)
     for body_bytes, field_chars in _STEPS:
         fitted = _cut(shown, body_bytes=body_bytes, field_chars=field_chars)
         # A reference is 24 characters long; its length alone matters here.
@@ -121,23 +122,18 @@ def _form(reason: Reason, buttons: list[Button], ref: str) -> dict[str, Any]:
     return {"tag": "form", "name": f"{NAME_PREFIX}form", "elements": [entry, *submits]}
 
 
-def _visible(card: Card) -> Card:
+def _shown(card: Card) -> Card:
     return replace(
         card,
-        title=_line(card.title),
-        subtitle=_line(card.subtitle),
-        summary=_line(card.summary),
-        body=cards.visible(card.body),
-        body_label=_line(card.body_label),
-        cut_notice=cards.visible(card.cut_notice),
-        fields=tuple(Field(_line(field.label), _line(field.text)) for field in card.fields),
-        link_label=_line(card.link_label),
+        title=visible.line(card.title),
+        subtitle=visible.line(card.subtitle),
+        summary=visible.line(card.summary),
+        body=visible.block(card.body),
+        body_label=visible.line(card.body_label),
+        cut_notice=visible.line(card.cut_notice),
+        fields=tuple(Field(visible.line(field.label), visible.line(field.text)) for field in card.fields),
+        link_label=visible.line(card.link_label),
     )
-
-
-def _line(text: str) -> str:
-    """One line: a text with a line break in it could pass itself off as the next field."""
-    return cards.visible(text).replace("\n", "\\n")
 
 
 def _cut(card: Card, *, body_bytes: int, field_chars: int) -> Card:

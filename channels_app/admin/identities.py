@@ -44,6 +44,7 @@ class IdentityAdmin(ScopedAdmin):
     place = 20
     icon = "badge"
     changeable = False
+    of_strangers = True
     list_display = ("external_id", "name", "user", "where", "organization", "created_at")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("external_id", "name", "user__username")

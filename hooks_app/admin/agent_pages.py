@@ -6,17 +6,19 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
-from hooks_app import halting, manifests, publishing, registry
+from hooks_app import fleet, halting, manifests, publishing, registry
 from hooks_app.admin import drafts
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
+from portal.lib import clock, visible
 from portal.lib.problems import Problem
 from portal.models import User
 
@@ -57,7 +59,7 @@ def state(agent: Agent) -> dict[str, Any]:
             "draft_warnings": [item.to_json() for item in judged.findings.warnings],
             "warnings": head.warnings if head else [],
             "halt": halting.state(agent, agent.organization),
-            "runtimes": _runtimes(agent),
+            "runtimes": _runtimes(agent, head),
             "revisions": _revisions(agent),
         }
     }
@@ -70,13 +72,20 @@ def _head(agent: Agent) -> RegistryHead | None:
         return None
 
 
-def _runtimes(agent: Agent) -> list[dict[str, Any]]:
+_RUNTIME_STATES = {"live": _("live"), "behind": _("behind"), "gone": _("gone")}
+
+
+def _runtimes(agent: Agent, head: RegistryHead | None) -> list[dict[str, Any]]:
+    newest = head.revision.number if head and head.revision else None
     return [
         {
-            "name": row.name,
+            "name": visible.line(row.name),
             "surface": row.surface,
             "revision": row.revision,
+            "state": (state := fleet.runtime_state(row, agent, newest)),
+            "word": _RUNTIME_STATES[state],
             "seen": showing.at(row.last_seen_at, agent.organization),
+            "ago": timesince(row.last_seen_at, clock.now()),
             "tools": len(row.tools),
         }
         for row in agent.runtimes.all()[:REVISIONS]

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from hooks_app import halting, publishing
+from hooks_app import fleet, halting, publishing
 from hooks_app.admin import agent_pages, switches
 from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import PolicyChoice, Texts
@@ -20,6 +20,27 @@ from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin, ScopedStacked, ScopedTabular
 from portal.admin.showing import Word
 from portal.admin.site import site
+
+_COLOURS = {
+    "running": "success",
+    "behind": "warning",
+    "gone": "warning",
+    "unseen": "info",
+    "unpublished": "warning",
+    "unbuildable": "danger",
+    "halted": "danger",
+    "off": "info",
+}
+_STATES = {
+    "running": _("running"),
+    "behind": _("behind"),
+    "gone": _("no runtime any more"),
+    "unseen": _("no runtime yet"),
+    "unpublished": _("never published"),
+    "unbuildable": _("can’t be built"),
+    "halted": _("halted"),
+    "off": _("off"),
+}
 
 
 class AgentForm(ScopedForm):
@@ -163,12 +184,17 @@ class AgentAdmin(ScopedAdmin):
 
     # What the list shows
 
-    @display(description=_("state"), label={"running": "success", "off": "info", "halted": "danger"})
-    def state(self, row: Agent) -> Word:
-        """In one word."""
-        if halting.is_halted(row) or halting.is_halted(row.organization):
-            return Word("halted", _("halted"))
-        return Word("running", _("running")) if row.enabled else Word("off", _("off"))
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        states = fleet.states(found.result_list)
+        for row in found.result_list:
+            row.fleet_state = states[row.pk]
+        return found
+
+    @display(description=_("state"), label=_COLOURS)
+    def state(self, row: Any) -> Word:
+        """In one word; green only while a runtime asks for it."""
+        return Word(row.fleet_state, _STATES[row.fleet_state])
 
     @display(description=_("registry"), label={"published": "success", "draft": "warning"})
     def published(self, row: Agent) -> Word:

@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
+from hooks_app import digests
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
 from portal.admin import showing
 from portal.admin.scoping import RecordAdmin
@@ -79,7 +80,7 @@ class CallAdmin(RecordAdmin):
             _("Where"),
             {"fields": ("user_text", "runtime", "surface", "session_id", "conversation_id", "tool_call_id")},
         ),
-        (_("Digests"), {"classes": ("collapse",), "fields": ("args_digest", "registry_digest")}),
+        (_("Digests"), {"classes": ("collapse",), "fields": ("args_tag", "digest", "registry_digest")}),
     )
 
     def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
@@ -100,11 +101,20 @@ class CallAdmin(RecordAdmin):
         """How long, in milliseconds."""
         return "–" if row.duration_ms is None else f"{row.duration_ms:.1f} ms"
 
+    @admin.display(description=_("tag of the arguments"))
+    def args_tag(self, row: ConnectorCallLog) -> str:
+        """The same tag, the same arguments."""
+        return digests.tag(row.organization_id, row.args_digest) or "–"
+
+    @admin.display(description=_("digest of the arguments"))
+    def digest(self, row: ConnectorCallLog) -> str:
+        """Nothing where a part is hidden: it would tell what."""
+        return "–" if digests.hides(row.args) else row.args_digest or "–"
+
     @admin.display(description=_("user"))
     def user_text(self, row: ConnectorCallLog) -> str:
         """For whom."""
-        facts = row.user or {}
-        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+        return showing.person(row.user)
 
     @admin.display(description=_("arguments (redacted)"))
     def arguments(self, row: ConnectorCallLog) -> SafeString:

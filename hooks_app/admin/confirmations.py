@@ -12,13 +12,14 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
 from channels_app.models import Delivery
-from hooks_app import appearance, approval_cards
+from hooks_app import appearance, approval_cards, digests
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog, Decision, Stage
 from portal.admin import showing
 from portal.admin.scoping import RecordAdmin, ScopedTabular
 from portal.admin.showing import Word
 from portal.admin.site import site
+from portal.lib import visible
 
 
 class StageInline(ScopedTabular):
@@ -45,7 +46,7 @@ class DecisionInline(ScopedTabular):
     """Who decided, when and where."""
 
     model = Decision
-    fields = ("who", "decision", "place", "reason", "time")
+    fields = ("who", "decision", "counts", "place", "reason", "time")
     readonly_fields = fields
     verbose_name_plural = _("decisions")
     hide_title = True
@@ -66,7 +67,7 @@ class DecisionInline(ScopedTabular):
         facts = row.identity_facts
         if not facts:
             return gettext("inbox or API")
-        return f"{facts['channel']} · {facts['external_id']}"
+        return visible.line(f"{facts['channel']} · {facts['external_id']}")
 
 
 @admin.register(ConfirmationRequest, site=site)
@@ -79,6 +80,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
     section = "records"
     place = 10
     icon = "approval"
+    spoken = ("reason",)
     list_display = (
         "created",
         "tool_name",
@@ -126,7 +128,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
         ),
         (
             _("Digests"),
-            {"classes": ("collapse",), "fields": ("requested_digest", "args_digest", "registry_digest")},
+            {"classes": ("collapse",), "fields": ("args_tag", "requested", "to_run", "registry_digest")},
         ),
     )
     inlines = (DecisionInline, StageInline)
@@ -148,8 +150,22 @@ class ConfirmationRequestAdmin(RecordAdmin):
     @admin.display(description=_("asked for"))
     def initiator_name(self, row: ConfirmationRequest) -> str:
         """The person for whom the agent acts."""
-        facts = row.initiator or {}
-        return " · ".join(str(facts[key]) for key in ("name", "email", "id") if facts.get(key)) or "–"
+        return showing.person(row.initiator)
+
+    @admin.display(description=_("tag of the arguments"))
+    def args_tag(self, row: ConfirmationRequest) -> str:
+        """The same tag, the same arguments."""
+        return digests.tag(row.organization_id, row.args_digest) or "–"
+
+    @admin.display(description=_("digest as asked"))
+    def requested(self, row: ConfirmationRequest) -> str:
+        """Nothing where a part is hidden: it would tell what."""
+        return "–" if row.is_redacted else row.requested_digest
+
+    @admin.display(description=_("digest that may run"))
+    def to_run(self, row: ConfirmationRequest) -> str:
+        """Likewise."""
+        return "–" if row.is_redacted else row.args_digest
 
     @admin.display(description=_("arguments (redacted)"))
     def arguments(self, row: ConfirmationRequest) -> SafeString:

@@ -76,7 +76,12 @@ class ApprovalPolicyAdmin(ScopedAdmin):
         (None, {"fields": ("organization", "slug", "position")}),
         (
             _("Who decides"),
-            {"fields": ("scope", "group", "quorum", "reject_quorum", "forbid_self_approval", "require_reject_reason")},
+            {
+                "fields": (
+                    "scope", "group", "quorum", "reject_quorum", "forbid_self_approval", "require_known_initiator",
+                    "require_reject_reason",
+                )
+            },
         ),
         (_("How long"), {"fields": ("timeout_seconds", "start_by_seconds")}),
         (

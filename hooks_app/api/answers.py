@@ -156,6 +156,10 @@ class DecisionEntry(Answer):
     identity: DecisionIdentity | None
     reason: str | None
     at: Moment
+    counts: bool = Field(
+        default=True,
+        description="Only where false: at the last vote, whoever cast it might no longer decide.",
+    )
 
 
 class DeliveryEntry(Answer):
@@ -186,11 +190,15 @@ class Confirmation(Answer):
     tool_call_id: str
     tool_name: str
     tool_args: Object
-    requested_digest: str
-    args_digest: str
+    requested_digest: str | None = Field(
+        description="Null for people where a part of the arguments is redacted; so is `args_digest`."
+    )
+    args_digest: str | None
+    args_tag: str = Field(description="Of the arguments: the same tag, the same arguments.")
     approved_args: Object | None
     hook: str
     initiator: Initiator | None
+    initiator_matched: bool = Field(description="Whether the initiator is known to the portal.")
     summary: str | None
     mode: Literal["auto", "channel_only", "inline_only"]
     policy: PolicyFacts
@@ -243,6 +251,7 @@ class CallEntry(Answer):
     duration_ms: float | None
     args: Any
     args_digest: str | None
+    args_tag: str | None
     result_bytes: int | None
     result: Any
     confirmation_id: Uuid | None

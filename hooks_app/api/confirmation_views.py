@@ -1,5 +1,6 @@
 """Confirmation requests over REST. What happens to one is decided in :mod:`hooks_app.confirmations` alone."""
 
+from functools import partial
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -9,6 +10,7 @@ from rest_framework.response import Response
 
 from hooks_app import confirmations
 from hooks_app.api import answers, lookups, requests
+from hooks_app.api.authentication import PersonCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
@@ -51,7 +53,7 @@ class ConfirmationsView(Endpoint):
                 confirmations.prefetched(rows),
                 cursor=query.cursor,
                 limit=query.limit,
-                represent=confirmations.represent_all,
+                represent=partial(confirmations.represent_all, people=isinstance(self.caller, PersonCaller)),
             )
         )
 
@@ -81,7 +83,7 @@ class ConfirmationsView(Endpoint):
             reach=lookups.confirmations_of(self.caller),
             actor=self.runtime.actor,
         )
-        return Response(confirmations.represent(made), status=201 if is_new else 200)
+        return Response(confirmations.represent(made, people=False), status=201 if is_new else 200)
 
 
 def _proposal(body: requests.NewConfirmation) -> NewRequest:
@@ -163,7 +165,7 @@ class RespondView(Endpoint):
             decision=body.decision,
             reason=body.reason,
         )
-        return _resource(decided)
+        return _resource(decided, people=True)
 
 
 class ConsumeView(Endpoint):
@@ -238,6 +240,6 @@ class CancelView(Endpoint):
         return _resource(confirmations.cancel(request=found, actor=self.runtime.actor))
 
 
-def _resource(request: ConfirmationRequest) -> Response:
-    body: dict[str, Any] = confirmations.represent(request)
+def _resource(request: ConfirmationRequest, *, people: bool = False) -> Response:
+    body: dict[str, Any] = confirmations.represent(request, people=people)
     return Response(body)

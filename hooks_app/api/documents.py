@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.generators import SchemaGenerator
 
@@ -39,41 +39,52 @@ def _public(view: View) -> View:
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    with _GENERATING:
-        generator = SchemaGenerator()  # type: ignore[no-untyped-call]
-        document: dict[str, Any] = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    generator = SchemaGenerator()  # type: ignore[no-untyped-call]
+    document: dict[str, Any] = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return document
+
+
+@cache
+def _texts() -> dict[str, bytes]:
+    """The documents, which anybody may ask for and which take a tenth of a second each: made once a process."""
+    document = openapi()
+    page = {
+        "info": document["info"],
+        "groups": _groups(document),
+        "security": document["components"]["securitySchemes"],
+        "schemas": [
+            (name, part.get("description", ""), list(_fields(part)))
+            for name, part in document["components"]["schemas"].items()
+        ],
+    }
+    return {
+        "openapi": JsonResponse(document).content,
+        "page": render_to_string("hooks_app/api_docs.html", page).encode(),
+        "configuration": JsonResponse(config_schema.json_schema()).content,
+    }
+
+
+def _text(name: str) -> bytes:
+    with _GENERATING:
+        return _texts()[name]
 
 
 @_public
 def schema(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document as JSON."""
-    return JsonResponse(openapi())
+    return HttpResponse(_text("openapi"), content_type="application/json")
 
 
 @_public
 def docs(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document as a page that needs no script and no other host."""
-    document = openapi()
-    return render(
-        request,
-        "hooks_app/api_docs.html",
-        {
-            "info": document["info"],
-            "groups": _groups(document),
-            "security": document["components"]["securitySchemes"],
-            "schemas": [
-                (name, part.get("description", ""), list(_fields(part)))
-                for name, part in document["components"]["schemas"].items()
-            ],
-        },
-    )
+    return HttpResponse(_text("page"))
 
 
 @_public
 def configuration(request: HttpRequest) -> HttpResponse:
     """JSON Schema of the configuration file."""
-    return JsonResponse(config_schema.json_schema(), content_type="application/schema+json")
+    return HttpResponse(_text("configuration"), content_type="application/schema+json")
 
 
 @login_not_required

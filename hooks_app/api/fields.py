@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from hookgate import canonical
+from hookgate import addresses, canonical
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -89,6 +89,22 @@ Text = Annotated[_Plain, StringConstraints(max_length=200)]
 Note = Annotated[_Plain, StringConstraints(max_length=2000)]
 LongText = Annotated[_Plain, StringConstraints(max_length=10_000)]
 Email = Annotated[_Plain, StringConstraints(max_length=254)]
+# One address; what is none is refused by confirmations.proposals, which knows the one normal form.
+Address = Annotated[
+    _Plain,
+    StringConstraints(max_length=254),
+    WithJsonSchema({"type": "string", "format": "email", "maxLength": 254}),
+]
+# Likewise: what people would read as another id. Of the basic plane, which is what a pattern can name everywhere.
+_UNSEEN = r"\u0000-\u001f\u007f-\u009f\ue000-\uf8ff" + "".join(
+    f"\\u{first:04x}-\\u{last:04x}" for first, last in addresses.UNSEEN if last <= 0xFFFF
+)
+_SEEN = rf"^[^\s{_UNSEEN}]([^{_UNSEEN}]*[^\s{_UNSEEN}])?$"
+PersonId = Annotated[
+    _Plain,
+    StringConstraints(min_length=1, max_length=200),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": _SEEN}),
+]
 AgentReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64)]
 SlugReference = Annotated[_Plain, StringConstraints(min_length=1, max_length=64)]
 Digest = Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)]

@@ -137,7 +137,8 @@ def votable(caller: PersonCaller, reference: str) -> ConfirmationRequest:
 def confirmation_resource(caller: Caller, reference: str) -> dict[str, Any]:
     """What ``GET /confirmations/{id}`` answers now. Raises 403 ``scope_missing``, 404 ``not_found``."""
     permits.check(caller, READ_CONFIRMATIONS)
-    return confirmations.represent(confirmations.settle(confirmation(caller, reference)))
+    found = confirmations.settle(confirmation(caller, reference))
+    return confirmations.represent(found, people=isinstance(caller, PersonCaller))
 
 
 def channel(caller: RuntimeCaller, slug: str) -> Channel:

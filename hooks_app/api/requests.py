@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, StringConstraints, TypeAdapter
 
 from hooks_app.api.fields import (
+    Address,
     AgentReference,
     Body,
     Digest,
@@ -15,6 +16,7 @@ from hooks_app.api.fields import (
     Name,
     Note,
     Object,
+    PersonId,
     ReadQueryWhole,
     ReadWhole,
     SlugReference,
@@ -93,9 +95,9 @@ class ToolReport(Body):
 class InitiatorFacts(Body):
     """The end user for whom the agent acts."""
 
-    id: Name
+    id: PersonId
     name: Text | None = None
-    email: Email | None = None
+    email: Address | None = None
 
 
 class NewConfirmation(Body):

@@ -7,6 +7,8 @@ passed over here, and reported by the schema.
 from collections.abc import Iterator
 from typing import Any
 
+from hookgate import addresses
+
 from hooks_app.config.known import Known
 from portal.lib import nearest
 from portal.lib.problems import FieldError
@@ -109,10 +111,11 @@ class _Checker:
             user, email = member.get("user"), member.get("email")
             if not isinstance(user, str) or not isinstance(email, str):
                 continue
-            if emails.setdefault(user, email) != email:
+            normal = addresses.find(email) or email
+            if emails.setdefault(user, normal) != normal:
                 self.fail(f"{where}.email", f"differs from what another organization here says of {user}")
-            if owners.setdefault(email.lower(), user) != user:
-                self.fail(f"{where}.email", f"is {owners[email.lower()]}'s; each member has one of their own")
+            if owners.setdefault(normal, user) != user:
+                self.fail(f"{where}.email", f"is {owners[normal]}'s; each member has one of their own")
 
     def _check_absence(self, absence: Object, path: str, known: Known) -> None:
         for key in ("user", "substitute"):

@@ -138,6 +138,7 @@ class ApprovalPolicy(Model):
     timeout_seconds: Seconds = Field(120, description="Time to decide.")
     start_by_seconds: Seconds = Field(300, description="An approval not used within this time lapses.")
     forbid_self_approval: bool = True
+    require_known_initiator: bool = False
     allow_edit_args: bool = False
     require_reject_reason: bool = False
     remind_after_seconds: Seconds | None = None

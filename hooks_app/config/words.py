@@ -5,9 +5,7 @@ from datetime import date
 from typing import Annotated, Any
 from zoneinfo import available_timezones
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
-from hookgate import matching
+from hookgate import addresses, matching
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -48,10 +46,9 @@ def _check_normal(value: str) -> str:
 
 def _check_email(value: str) -> str:
     try:
-        validate_email(value)
-    except ValidationError:
-        raise _refuse("must be an e-mail address such as alice@acme.test") from None
-    return value
+        return addresses.normalize(value)
+    except addresses.NotAnAddress as error:
+        raise _refuse(str(error)) from None
 
 
 def _check_time_zone(value: str) -> str:

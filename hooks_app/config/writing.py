@@ -4,16 +4,26 @@ from typing import Any
 
 import yaml
 
-# The library writes this line break as it is, and reads it back as a space.
-NEXT_LINE = "\x85"
+from portal.lib import visible
 
 
 class _Dumper(yaml.SafeDumper):
-    """The library's, but for texts with that character: between double quotes it is escaped."""
+    """The library's, but for texts that hide something: between double quotes, every character beyond ASCII escaped.
+
+    That also keeps U+0085, which the library would write as it is, and read back as a space.
+    """
+
+    def write_double_quoted(self, text: str, split: bool = True) -> None:
+        """As in the library, which otherwise writes what it takes for printable as it is."""
+        allowed, self.allow_unicode = self.allow_unicode, self.allow_unicode and not visible.hides(text)
+        super().write_double_quoted(text, split)
+        self.allow_unicode = allowed
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"' if NEXT_LINE in value else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", value, style='"' if visible.hides(value) else None
+    )
 
 
 _Dumper.add_representer(str, _text)

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from hooks_app import appearance, registry
+from hooks_app import appearance, digests, registry
 from hooks_app.confirmations import rows, story, switches, transitions
 from hooks_app.models import Agent, ConfirmationRequest
 from portal.audit import Actor
@@ -46,7 +46,10 @@ def consume(
                 row,
                 "confirmation.consumed",
                 actor=actor or rows.runtime_actor(row),
-                data={"attempt": str(attempt), "args_digest": row.args_digest},
+                data={
+                    "attempt": str(attempt),
+                    **digests.recorded(row.organization_id, row.args_digest, is_redacted=row.is_redacted),
+                },
             )
             story.consumed(row)
         else:

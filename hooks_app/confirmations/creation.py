@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import QuerySet
+from hookgate import redaction
 
 from channels_app import deliveries, identities
-from hooks_app import approval_cards, eligibility, policies, registry
+from hooks_app import approval_cards, digests, eligibility, policies, registry
 from hooks_app.confirmations import proposals, routing, rows, story, switches, transitions
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.confirmations.routing import Route
@@ -71,7 +72,7 @@ def _attach(agent: Agent, request: NewRequest, digest: str) -> ConfirmationReque
     if row is None:
         return None
     asked = (request.tool_name, digest, request.initiator_json())
-    if asked != (row.tool_name, row.requested_digest, row.initiator):
+    if asked != (row.tool_name, row.requested_digest, proposals.normal(row.initiator)):
         raise Problem(
             409,
             "tool_call_conflict",
@@ -114,6 +115,7 @@ def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest
         tool_name=request.tool_name,
         args=request.tool_args,
         redact=route.redact,
+        is_redacted=redaction.redact(request.tool_args, route.redact) != request.tool_args,
         writes=route.writes,
         requested_digest=digest,
         args_digest=digest,
@@ -136,7 +138,7 @@ def _initiator_user(agent: Agent, request: NewRequest) -> User | None:
         return None
     members = User.objects.filter(is_active=True, memberships__organization=agent.organization_id)
     if request.initiator.email:
-        by_email = list(members.filter(email__iexact=request.initiator.email)[:2])
+        by_email = list(members.filter(email=request.initiator.email)[:2])
         if len(by_email) == 1:
             return by_email[0]
     bound = identities.find_runtime_user(agent.organization, request.initiator.id)
@@ -156,6 +158,13 @@ def _stage(row: ConfirmationRequest) -> Stage:
 
 def _check_people(row: ConfirmationRequest, stage: Stage, *, by_tap: bool) -> None:
     """Refuse a request that nobody could approve: it would only run into its deadline."""
+    if row.policy["require_known_initiator"] and row.initiator_user is None:
+        raise Problem(
+            422,
+            "initiator_unknown",
+            f"The policy {row.policy['slug']} wants an initiator who is an active member: send the e-mail of one, or"
+            " bind the runtime's user id to one.",
+        )
     if stage.scope == Scope.INITIATOR and row.initiator_user is None:
         raise Problem(
             422,
@@ -205,7 +214,7 @@ def _insert(row: ConfirmationRequest, stage: Stage, route: Route, *, actor: Acto
             "policy": row.policy["slug"],
             "mode": row.mode,
             "channels": [channel.slug for channel in route.channels],
-            "args_digest": row.args_digest,
+            **digests.recorded(row.organization_id, row.args_digest, is_redacted=row.is_redacted),
             "initiator": (row.initiator or {}).get("id"),
         },
     )

@@ -1,5 +1,6 @@
 """Deciding: one person's vote, and what it makes of the request."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -7,10 +8,11 @@ from django.db import transaction
 from django.db.models import F
 from hookgate import canonical
 
-from hooks_app import appearance, eligibility
+from hooks_app import appearance, eligibility, seating
 from hooks_app.confirmations import rows, story, transitions
 from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
+from hooks_app.seating import Seating
 from portal import audit
 from portal.audit import Actor
 from portal.lib import clock
@@ -59,7 +61,10 @@ def _vote(
     ).update(votes=F("votes") + 1)
     row = rows.load(request_id)
     stage = eligibility.current_stage(row)
-    _check_earlier(stage, voter, decision)
+    votes = list(stage.decisions.select_related("user"))
+    earlier = eligibility.earlier(row, votes, voter)
+    if earlier is not None:
+        return _repeat(row, stage, votes, earlier, decision, actor=_actor(voter), is_open=bool(taken))
     refusal = eligibility.judge(row, stage, voter, decision)
     if refusal:
         raise refusal
@@ -72,19 +77,60 @@ def _vote(
             "The policy wants a reason for a rejection.",
             errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
         )
+    seated = _take_seat(row, stage, votes, voter)
     _record(row, stage, voter, decision, reason, now)
     story.voted(row, decision, path)
-    _conclude(row, stage, voter, decision, reason)
+    _conclude(row, stage, _actor(voter), decision, reason, counted=seated.count(decision) + 1)
     return row
 
 
-def _check_earlier(stage: Stage, voter: Voter, decision: str) -> None:
-    earlier = Decision.objects.filter(stage=stage, voter__in=voter.keys()).first()
-    if earlier is None:
-        return
-    if earlier.decision == decision:
+def _take_seat(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decision], voter: Voter) -> Seating:
+    """See that a seat is left for ``voter``; returns who sits on the others."""
+    seated = _judge_again(row, stage, votes)
+    holder = seating.holder(row, stage, seated, voter) if votes else None
+    if holder is not None:
+        who = holder.user.display_name if holder.user else holder.user_name
+        raise Problem(409, "already_voted", f"{who} has voted on this seat already: {holder.decision}.")
+    return seated
+
+
+def _repeat(
+    row: ConfirmationRequest,
+    stage: Stage,
+    votes: Sequence[Decision],
+    earlier: Decision,
+    decision: str,
+    *,
+    actor: Actor,
+    is_open: bool,
+) -> ConfirmationRequest:
+    """The same voter again. Another decision is refused; the same one changes nothing, unless votes that didn't count
+    when the last one came do now, which nothing else would notice."""
+    if earlier.decision != decision:
+        raise Problem(
+            409, "already_voted", f"You have decided already: {earlier.decision}. A decision stands."
+        )
+    if not is_open:
         raise _Unchanged
-    raise Problem(409, "already_voted", f"You have decided already: {earlier.decision}. A decision stands.")
+    seated = _judge_again(row, stage, votes)
+    if not seated.counts(earlier) or seated.count(decision) < _needed(stage, decision):
+        raise _Unchanged
+    _conclude(row, stage, actor, decision, earlier.reason, counted=seated.count(decision))
+    return row
+
+
+def _judge_again(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decision]) -> Seating:
+    """Judge everybody who has voted as they are now, and note whose vote no longer counts, or does again."""
+    seated = seating.seat(row, stage, votes)
+    for vote in votes:
+        if vote.counts != seated.counts(vote):
+            vote.counts = seated.counts(vote)
+            vote.save(update_fields=["counts"])
+    return seated
+
+
+def _needed(stage: Stage, decision: str) -> int:
+    return stage.quorum if decision == "approve" else stage.reject_quorum
 
 
 def _record(
@@ -105,7 +151,8 @@ def _record(
         }
         if account
         else None,
-        voter=voter.keys()[0],
+        voter=voter.key,
+        account=voter.account_key,
         reason=reason,
         at=now,
     )
@@ -124,11 +171,10 @@ def _record(
 
 
 def _conclude(
-    row: ConfirmationRequest, stage: Stage, voter: Voter, decision: str, reason: str | None
+    row: ConfirmationRequest, stage: Stage, actor: Actor, decision: str, reason: str | None, *, counted: int
 ) -> None:
-    """End the request when this vote reaches its quorum; else show the new count."""
-    needed = stage.quorum if decision == "approve" else stage.reject_quorum
-    counted = stage.decisions.filter(decision=decision).count()
+    """End the request when its votes reach the quorum; else show the new count."""
+    needed = _needed(stage, decision)
     if counted < needed:
         transitions.replace_cards(row)
         rows.wake(row)
@@ -138,7 +184,7 @@ def _conclude(
         row,
         Status.APPROVED if approved else Status.REJECTED,
         now=clock.now(),
-        actor=_actor(voter),
+        actor=actor,
         reason=None if approved else reason,
         data={"votes": counted, "quorum": needed},
     )

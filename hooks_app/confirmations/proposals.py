@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hookgate import canonical
+from hookgate import addresses, canonical
 
 from portal.lib.problems import FieldError, Problem, invalid
 
@@ -36,8 +36,8 @@ class Initiator:
     email: str | None = None
 
     def to_json(self) -> dict[str, str | None]:
-        """The resource's ``initiator``."""
-        return {"id": self.id, "name": self.name, "email": self.email}
+        """The resource's ``initiator``, its address in the normal form."""
+        return {"id": self.id, "name": self.name, "email": addresses.find(self.email) or self.email}
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,22 @@ class NewRequest:
         return self.initiator.to_json() if self.initiator else None
 
 
+def normal(initiator: dict[str, str | None] | None) -> dict[str, str | None] | None:
+    """A stored initiator as :meth:`Initiator.to_json` gives it; one that an older release stored is as it was sent."""
+    return (
+        {**initiator, "email": addresses.find(initiator["email"]) or initiator["email"]}
+        if initiator
+        else None
+    )
+
+
 def check(request: NewRequest) -> str:
     """Refuse what is out of bounds; return the digest of the arguments.
 
     Raises 400 ``invalid`` with every field at fault, 400 ``args_not_canonical`` with the path, 413 ``too_large``.
     """
     errors = [error for path, value in _texts(request) if (error := _text_error(path, value))]
+    errors += _identity_errors(request.initiator)
     timeout = request.timeout_seconds
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1):
         errors.append(FieldError("timeout_seconds", "invalid", "Send a whole number of seconds from 1."))
@@ -103,6 +113,22 @@ def _texts(request: NewRequest) -> list[tuple[str, Any]]:
     if request.initiator:
         texts += [(f"initiator.{key}", value) for key, value in request.initiator.to_json().items()]
     return texts
+
+
+def _identity_errors(initiator: Initiator | None) -> list[FieldError]:
+    """What could name a person to people and nobody, or somebody else, to the portal."""
+    if initiator is None:
+        return []
+    errors = []
+    fits = isinstance(initiator.email, str) and len(initiator.email) <= _LIMITS["initiator.email"]
+    if fits and addresses.find(initiator.email) is None:
+        errors.append(FieldError("initiator.email", "invalid", str(addresses.NotAnAddress())))
+    if isinstance(initiator.id, str) and (
+        initiator.id != initiator.id.strip() or addresses.is_unseen(initiator.id)
+    ):
+        message = "has blanks around it, or invisible characters; send the id alone"
+        errors.append(FieldError("initiator.id", "invalid", message))
+    return errors
 
 
 def _text_error(path: str, value: Any) -> FieldError | None:

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from channels_app import deliveries
-from hooks_app import appearance
+from hooks_app import appearance, digests
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
@@ -25,9 +25,14 @@ def _decisions() -> Any:
     return Prefetch("decisions", queryset=Decision.objects.select_related("user"))
 
 
-def represent(request: ConfirmationRequest) -> dict[str, Any]:
-    """The resource: arguments redacted by the paths frozen with it; in addition ``url`` and what was reported."""
-    return _resource(request, _DECISIONS.rows(request=request.pk), represent_deliveries(request))
+def represent(request: ConfirmationRequest, *, people: bool = True) -> dict[str, Any]:
+    """The resource: arguments redacted by the paths frozen with it; in addition ``url`` and what was reported.
+
+    ``people``: who reads is a person, and gets no digest where a part of the arguments is hidden.
+    """
+    return _resource(
+        request, _DECISIONS.rows(request=request.pk), represent_deliveries(request), people=people
+    )
 
 
 def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
@@ -36,19 +41,23 @@ def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
     return deliveries.represent([topic])[topic]
 
 
-def represent_all(requests: Sequence[ConfirmationRequest]) -> list[dict[str, Any]]:
+def represent_all(requests: Sequence[ConfirmationRequest], *, people: bool = True) -> list[dict[str, Any]]:
     """The resources of several requests, their decisions and deliveries read at once."""
     prefetch_related_objects(requests, _decisions())
     topics = {request.pk: rows.topic(request.pk) for request in requests}
     shown = deliveries.represent(list(topics.values()))
-    return [_resource(request, request.decisions.all(), shown[topics[request.pk]]) for request in requests]
+    return [
+        _resource(request, request.decisions.all(), shown[topics[request.pk]], people=people)
+        for request in requests
+    ]
 
 
 def _resource(
-    request: ConfirmationRequest, decisions: Iterable[Decision], sent: list[dict[str, Any]]
+    request: ConfirmationRequest, decisions: Iterable[Decision], sent: list[dict[str, Any]], *, people: bool
 ) -> dict[str, Any]:
     status = appearance.status_now(request)
     expired_unswept = status != request.status
+    hidden = people and request.is_redacted
     return {
         "id": str(request.pk),
         "status": status,
@@ -57,11 +66,13 @@ def _resource(
         "tool_call_id": request.tool_call_id,
         "tool_name": request.tool_name,
         "tool_args": appearance.redacted(request, request.args),
-        "requested_digest": request.requested_digest,
-        "args_digest": request.args_digest,
+        "requested_digest": None if hidden else request.requested_digest,
+        "args_digest": None if hidden else request.args_digest,
+        "args_tag": digests.tag(request.organization_id, request.args_digest),
         "approved_args": _approved_args(request),
         "hook": request.hook,
         "initiator": request.initiator,
+        "initiator_matched": request.initiator_user_id is not None,
         "summary": request.summary,
         "mode": request.mode,
         "policy": {key: request.policy[key] for key in ("slug", "scope", "quorum")},
@@ -96,4 +107,5 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "identity": decision.identity_facts,
         "reason": decision.reason,
         "at": clock.rfc3339(decision.at),
+        **({} if decision.counts else {"counts": False}),
     }

@@ -74,7 +74,7 @@ def counted(request: ConfirmationRequest, decision: str) -> str:
     if status == "rejected":
         return _("Rejected. The call does not run.")
     stage = eligibility.current_stage(request)
-    votes = stage.decisions.filter(decision=decision).count()
+    votes = stage.decisions.filter(decision=decision, counts=True).count()
     needed = (stage.quorum if decision == "approve" else stage.reject_quorum) - votes
     return ngettext(
         "Your decision counts; %(needed)d more like it is needed.",

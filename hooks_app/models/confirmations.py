@@ -45,6 +45,8 @@ class ConfirmationRequest(models.Model):
     args: Any = EncryptedJSONField()
     # Paths that people see as redacted, frozen like the policy.
     redact: Any = models.JSONField(default=list)
+    # Whether a part of the arguments is redacted: a digest of them would tell what it is.
+    is_redacted = models.BooleanField(default=True)
     writes = models.BooleanField()
     requested_digest = models.CharField(max_length=80)
     args_digest = models.CharField(max_length=80)
@@ -174,6 +176,10 @@ class Decision(models.Model):
     identity_facts: Any = models.JSONField(null=True)
     # Who counts as one person for this request: "user:UUID", or "account:APP:EXTERNAL_ID" without a portal user.
     voter = models.CharField(max_length=300)
+    # APP:EXTERNAL_ID of the account that tapped: it has voted, whoever it is bound to later.
+    account = models.CharField(max_length=300, null=True)  # noqa: DJ001
+    # False: at the last vote after it, whoever cast it might no longer decide, or had no seat.
+    counts = models.BooleanField(default=True)
     reason = models.TextField(null=True)  # noqa: DJ001
     at = models.DateTimeField()
 
@@ -181,6 +187,11 @@ class Decision(models.Model):
         ordering = ["at", "id"]
         constraints = [
             models.UniqueConstraint(fields=["stage", "voter"], name="one_decision_per_person_and_stage"),
+            models.UniqueConstraint(
+                fields=["stage", "account"],
+                condition=Q(account__isnull=False),
+                name="one_decision_per_account_and_stage",
+            ),
             models.CheckConstraint(condition=Q(decision__in=["approve", "reject"]), name="decision_known"),
             models.CheckConstraint(
                 condition=Q(user__isnull=False) | Q(identity_facts__isnull=False),

@@ -51,6 +51,7 @@ class ApprovalPolicy(models.Model):
         default=300, validators=[MinValueValidator(1), MaxValueValidator(259200)]
     )
     forbid_self_approval = models.BooleanField(default=True)
+    require_known_initiator = models.BooleanField(default=False)
     allow_edit_args = models.BooleanField(default=False)
     require_reject_reason = models.BooleanField(default=False)
     remind_after_seconds = models.PositiveIntegerField(

@@ -76,4 +76,8 @@ class AuditEventAdmin(RecordAdmin):
     @admin.display(description=_("details"))
     def content(self, row: AuditEvent) -> SafeString:
         """Everything that was recorded with it."""
-        return showing.pretty(row.data)
+        data = dict(row.data)
+        if "args_tag" not in data:
+            # From a release that recorded digests of arguments of which a part is hidden.
+            data.pop("args_digest", None)
+        return showing.pretty(data)

@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
-from portal.admin import changes, queries, reach
+from portal.admin import changes, queries, reach, showing
 from portal.admin.forms import ScopedForm, ScopedFormSet
 from portal.lib.problems import Problem
 from portal.models import Organization, User
@@ -42,6 +42,10 @@ class ScopedAdmin(ModelAdmin):
     creatable = True
     changeable = True
     deletable = True
+    # Rows that nobody edits hold texts of runtimes, models and strangers: they are shown, never saved from here.
+    # ``spoken`` names the columns with a person's own words.
+    of_strangers = False
+    spoken: tuple[str, ...] = ()
     list_per_page = 50
     # One page and no more; and no count beside each value of each filter.
     list_max_show_all = list_per_page
@@ -134,7 +138,11 @@ class ScopedAdmin(ModelAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         queries.check(self, request, request.GET)
-        return super().get_changelist_instance(request)
+        found = super().get_changelist_instance(request)
+        if self.of_strangers:
+            for row in found.result_list:
+                showing.reveal(row)
+        return found
 
     def get_list_filter(self, request: HttpRequest) -> Any:
         return [queries.obeyed(declared) for declared in super().get_list_filter(request)]
@@ -146,6 +154,18 @@ class ScopedAdmin(ModelAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """An address fills in no form."""
         return {}
+
+    # Showing
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **options: Any) -> Any:
+        """The page of a row, its texts ready to be drawn."""
+        row = options.get("obj")
+        if self.of_strangers and row is not None:
+            inlines = [form.original for inline in context["inline_admin_formsets"] for form in inline]
+            for shown in (row, *(original for original in inlines if original is not None)):
+                showing.reveal(shown, spoken=self.spoken, on_lines=True)
+            context["subtitle"] = str(row)
+        return super().render_change_form(request, context, **options)
 
     # Writing
 
@@ -261,6 +281,7 @@ class RecordAdmin(ScopedAdmin):
     creatable = False
     changeable = False
     deletable = False
+    of_strangers = True
 
 
 class _ScopedInline:

@@ -1,13 +1,15 @@
 """How values look on admin pages: times, JSON, coloured words."""
 
-import json
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import CharField, Model, TextField
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from portal.lib import visible
 from portal.models import Organization
 
 # Colours of unfold's labels for the words of a status.
@@ -44,8 +46,34 @@ class Word(tuple[str, Any]):
 
 def pretty(value: Any) -> SafeString:
     """JSON for reading. What it holds is data: it is escaped, and wraps instead of running off the page."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    return format_html('<pre class="hookgate-json" tabindex="0">{}</pre>', text)
+    return format_html('<pre class="hookgate-json" tabindex="0">{}</pre>', visible.dump(value))
+
+
+def person(facts: Any) -> str:
+    """Somebody as a runtime names them (``{"name", "email", "id"}``), on one line; a dash for nobody."""
+    named = facts if isinstance(facts, dict) else {"id": facts}
+    return (
+        visible.line(" · ".join(str(named[key]) for key in ("name", "email", "id") if named.get(key))) or "–"
+    )
+
+
+def reveal(row: Model, *, spoken: Collection[str] = (), on_lines: bool = False) -> None:
+    """Make the texts of a row that is only looked at ready to be drawn, in place; it must not be saved afterwards.
+
+    ``spoken`` names the columns that hold a person's own words. ``on_lines``: texts may take several lines.
+    """
+    for column in row._meta.concrete_fields:
+        value = row.__dict__.get(column.attname)
+        if isinstance(value, str) and type(column) in (CharField, TextField) and not column.primary_key:
+            row.__dict__[column.attname] = _shown(column, value, spoken, on_lines)
+
+
+def _shown(column: Any, value: str, spoken: Collection[str], on_lines: bool) -> str:
+    if not on_lines:
+        return visible.line(value)
+    if column.name in spoken:
+        return visible.speech(value)
+    return visible.block(value) if isinstance(column, TextField) else visible.line(value)
 
 
 def at(moment: datetime | None, organization: Organization | None) -> str:

@@ -2,14 +2,18 @@
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from portal.lib import ids
+from portal.lib.fields import AddressField
 
 
 class User(AbstractUser):
     """A person with a portal account. An inactive user's sessions, tokens and votes count for nothing."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    # What an initiator is matched by; comparisons are of its normal form.
+    email = AddressField(_("email address"), blank=True)
 
     @property
     def display_name(self) -> str:

@@ -1,6 +1,7 @@
 """Signing in, one's own password, and the answer to too many wrong ones."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from axes.helpers import get_cool_off
@@ -14,9 +15,21 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy
 from django.views.i18n import set_language as _set_language
 
-from portal import audit
+from portal import audit, hashing, sign_ins
 
-sign_in = LoginView.as_view(template_name="portal/login.html", redirect_authenticated_user=True)
+
+class SignIn(LoginView):
+    """Name and password. Whoever fails too often is refused before and after the wait for a look at the password."""
+
+    template_name = "portal/login.html"
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Sign in."""
+        with hashing.judged(partial(sign_ins.check, request)):
+            return super().post(request, *args, **kwargs)
+
+
 # Whoever signs in must be able to read the page.
 set_language = login_not_required(_set_language)
 
@@ -27,6 +40,18 @@ class ChangePassword(SuccessMessageMixin, PasswordChangeView):  # type: ignore[t
     template_name = "portal/password.html"
     success_url = reverse_lazy("inbox")
     success_message = gettext_lazy("Your password is changed.")
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Whoever holds somebody's session may guess no faster than at the sign-in page."""
+        sign_ins.check(request)
+        with hashing.judged(partial(sign_ins.check, request)):
+            return super().post(request, *args, **kwargs)
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        """A wrong password counts as one."""
+        if form.has_error("old_password", "password_incorrect"):
+            sign_ins.note(self.request)
+        return super().form_invalid(form)
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Change and record it together."""

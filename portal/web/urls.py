@@ -9,7 +9,7 @@ from portal.web import login
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(url="/inbox/"), name="home"),
-    path("login/", login.sign_in, name="login"),
+    path("login/", login.SignIn.as_view(), name="login"),
     path("logout/", views.LogoutView.as_view(), name="logout"),
     path("password/", login.ChangePassword.as_view(), name="password_change"),
     path("language/", login.set_language, name="set_language"),

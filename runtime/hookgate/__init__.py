@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from hookgate.events import HookEvent
     from hookgate.hook import Hook, PostToolUseHook, PreToolUseHook, SessionStartHook
     from hookgate.registry import HookRegistry
-    from hookgate.result import HookResult, Outcome, ToolBlocked
+    from hookgate.result import HookResult, Outcome, OutcomeUnknown, ToolBlocked
     from hookgate.runtime import Runtime
+    from hookgate.signatures import by_name
     from hookgate.sync import SyncRuntime
 
 __version__ = "0.1.0"
@@ -23,12 +24,14 @@ __all__ = [
     "HookRegistry",
     "HookResult",
     "Outcome",
+    "OutcomeUnknown",
     "PostToolUseHook",
     "PreToolUseHook",
     "Runtime",
     "SessionStartHook",
     "SyncRuntime",
     "ToolBlocked",
+    "by_name",
 ]
 
 _HOMES = {
@@ -38,12 +41,14 @@ _HOMES = {
     "HookRegistry": "registry",
     "HookResult": "result",
     "Outcome": "result",
+    "OutcomeUnknown": "result",
     "PostToolUseHook": "hook",
     "PreToolUseHook": "hook",
     "Runtime": "runtime",
     "SessionStartHook": "hook",
     "SyncRuntime": "sync",
     "ToolBlocked": "result",
+    "by_name": "signatures",
 }
 
 

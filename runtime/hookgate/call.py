@@ -13,15 +13,24 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hookgate import canonical, delegation, gate, observations, threads
+from hookgate import canonical, delegation, gate, observations, running, signatures, texts
 from hookgate.approval import TAKEN_BACK, Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
-from hookgate.composition import Chains, is_ours, run_chain
+from hookgate.chains import Chains
+from hookgate.composition import run_chain
 from hookgate.context import HookContext, ToolFacts, read_args
 from hookgate.events import HookEvent
 from hookgate.manifest import Manifest, State
 from hookgate.portal import Refused, Unreachable
-from hookgate.result import CallStatus, HookResult, MergedResult, Outcome, describe_error
+from hookgate.result import (
+    CallStatus,
+    HookResult,
+    MergedResult,
+    Outcome,
+    describe_error,
+    judge_end,
+)
+from hookgate.running import Plain
 
 if TYPE_CHECKING:
     from hookgate.session import Session
@@ -36,14 +45,16 @@ class Blocked(Exception):
     """The call may not run. ``by`` is a hook or one of the words of docs/runtime.md."""
 
     def __init__(self, by: str, reason: str, status: CallStatus = "blocked") -> None:
-        super().__init__(reason)
+        super().__init__(by, reason, status)
         self.by = by
-        self.reason = reason
+        self.reason = texts.readable(reason)
         self.status = status
 
 
 class ToolCall:
     """The state of one call. ``status`` is what the call log would say now."""
+
+    approval: Approval | None
 
     def __init__(
         self,
@@ -56,6 +67,7 @@ class ToolCall:
         called_as: str,
         metadata: dict[str, Any],
         summary: str | None,
+        plain: Plain | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.session = session
@@ -73,15 +85,14 @@ class ToolCall:
         self.executing = False
         self.recorded = False
         self.logged_args: tuple[dict[str, Any], tuple[str, ...], Any, str] | None = None
-        self.merged = MergedResult()
-        self.approval: Approval | None = None
+        self.merged, self.approval = MergedResult(), None
         self.manifest: Manifest | None = None
         self.chains: Chains | None = None
         self.tool: ToolFacts | None = None
         self.started_at, self.duration_ms = datetime.now(UTC), 0.0
         self._started = time.perf_counter()
         self._raw_args = args
-        self._execute = execute
+        self._execute, self._plain = execute, plain
         self._metadata = metadata
         self._firing: gate.Firing | None = None
         self._detached = self._consuming = False
@@ -135,6 +146,17 @@ class ToolCall:
         self.args = read_args(context)
         if not self.merged.allow:
             raise Blocked(self.merged.blocked_by or "", self.merged.error or "")
+        if isinstance(self._execute, signatures.ByName):
+            self._check_names(self._execute)
+
+    def _check_names(self, execute: signatures.ByName) -> None:
+        """Nobody is asked about a call that can't be made: hooks may have rewritten its arguments."""
+        try:
+            execute.check(self.args)
+        except TypeError as error:
+            raise Blocked("arguments", str(error)) from None
+        if missing := execute.missing(self.args):
+            raise Blocked("arguments", f"{', '.join(missing)}: missing, and {self.name} needs it")
 
     async def _run_chain(self, context: HookContext) -> None:
         assert self.chains is not None
@@ -243,22 +265,20 @@ class ToolCall:
             self.session.mark(self, "unknown")
         self.executing = True
         self.status = "unknown"
-        try:
-            # The tool gets its own copy: what hooks and call log see is what was approved.
-            with delegation.under(self.approval.id if self.approval else self.session.parent_request):
-                self.result = await threads.call(
-                    self._execute, canonical.copy(self.args), executor=self.session.runtime.executor
-                )
-        except BaseException as error:
-            if not is_ours(error):
-                raise
-            self.status = "timed_out" if isinstance(error, TimeoutError) else "failed"
-            self.error = describe_error(error)
-        else:
-            self.status = "succeeded"
+        runtime = self.session.runtime
+        # The tool gets its own copy: what hooks and call log see is what was approved.
+        with delegation.under(self.approval.id if self.approval else self.session.parent_request):
+            end = await running.run(
+                self._execute,
+                canonical.copy(self.args),
+                plain=self._plain or runtime.run_plain,
+                grace=runtime.pacing.cancel_bound,
+            )
         self.executing = False
+        self.result, self.status = end.value, judge_end(end.error)
+        self.error = None if end.error is None else describe_error(end.error)
         if self.approval is not None:
-            outcome = "succeeded" if self.status == "succeeded" else "failed"
+            outcome = self.status if self.status in ("succeeded", "failed") else "unknown"
             self.session.report_outcome(self.approval, outcome, self.error)
         await self._run_post_tool()
 
@@ -311,6 +331,7 @@ class ToolCall:
             "succeeded": HookEvent.POST_TOOL_USE,
             "failed": HookEvent.POST_TOOL_USE_FAILURE,
             "timed_out": HookEvent.POST_TOOL_USE_FAILURE,
+            "unknown": HookEvent.POST_TOOL_USE_FAILURE,
         }.get(self.status, HookEvent.PERMISSION_DENIED)
         closing = MergedResult()
         await run_chain(self.chains.closers(event), self.context(event), closing)

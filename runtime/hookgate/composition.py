@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from time import perf_counter
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from hookgate import canonical, matching
-from hookgate.bounded import HookTimedOut, finish
+from hookgate.bounded import HookTimedOut, finish, run
+from hookgate.chains import Bound
 from hookgate.context import (
     HookContext,
     begin_hook,
@@ -26,140 +26,13 @@ from hookgate.context import (
     variables,
 )
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
-from hookgate.hook import Hook
+from hookgate.origin import is_programs
 from hookgate.result import HookResult, MergedResult, TraceEntry, describe_error
-
-if TYPE_CHECKING:
-    from hookgate.manifest import HookSpec
+from hookgate.texts import readable
 
 log = logging.getLogger("hookgate")
 
-DEFAULT_TIMEOUT: Final = 30.0
 _RESULT_POINTS: Final = frozenset({HookEvent.POST_TOOL_USE})
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A hook and everything that decides when it runs and what its failure means."""
-
-    hook: Hook
-    name: str
-    points: tuple[HookEvent, ...]
-    priority: int
-    timeout: float | None
-    on_error: Literal["deny", "allow"] | None = None
-    observe: bool = False
-    closes_calls: bool = False
-    is_gate: bool = False
-    matches_tool: matching.Predicate | None = None
-    matches_subject: matching.Predicate | None = None
-    condition: matching.Condition | None = None
-    # What a chain needs to know of every hook at every call, worked out once.
-    asks_context: bool = field(init=False)
-    may_abstain: bool = field(init=False)
-    passes_as: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "asks_context", self.condition is not None or self.matches_subject is not None)
-        # The base class always triggers and needs no asking.
-        own = getattr(self.hook.should_trigger, "__func__", None) is not Hook.should_trigger
-        put(self, "may_abstain", own)
-        put(self, "passes_as", "would_allow" if self.observe else "allowed")
-
-    @classmethod
-    def of_spec(cls, spec: HookSpec, hook: Hook) -> Bound:
-        """A declared hook."""
-        timeout = spec.timeout_seconds or (spec.handler.timeout if spec.handler else None) or DEFAULT_TIMEOUT
-        # The gate waits for people: its bound is its policy's, at the portal.
-        is_gate = hook.waits_for_people
-        return cls(
-            hook=hook,
-            name=spec.name,
-            points=spec.points,
-            priority=spec.priority,
-            timeout=None if is_gate else timeout,
-            on_error=spec.on_error,
-            observe=spec.mode == "observe",
-            closes_calls=hook.closes_calls,
-            is_gate=is_gate,
-            matches_tool=None if is_gate else spec.matches_tool,
-            matches_subject=spec.matches_subject,
-            condition=None if is_gate else spec.condition,
-        )
-
-    @classmethod
-    def of_hook(cls, hook: Hook) -> Bound:
-        """A hook registered in code. Raises TypeError, ValueError or MatchError for one that can't run."""
-        if not isinstance(hook, Hook):
-            raise TypeError(f"{hook!r} is not a Hook; derive it from PreToolUseHook or another base class")
-        if not hook.points:
-            raise ValueError(f"{type(hook).__name__} names no hook points")
-        tool_filter = hook.tool_filter
-        return cls(
-            hook=hook,
-            name=hook.name or type(hook).__name__,
-            points=tuple(map(HookEvent, hook.points)),
-            priority=hook.priority,
-            timeout=hook.timeout_seconds or DEFAULT_TIMEOUT,
-            on_error=hook.on_error,
-            matches_tool=None if tool_filter is None else matching.compile_tool_filter(tool_filter),
-        )
-
-    def failure_policy(self, event: HookEvent) -> Literal["deny", "allow"]:
-        """What a failure at ``event`` means."""
-        return self.on_error or self.hook.failure_policy(event)
-
-
-class Chains:
-    """The hooks of one agent, ordered, and indexed by tool as tools come up. Immutable in effect."""
-
-    _MAX_INDEX: Final = 2048
-
-    def __init__(self, hooks: Iterable[Bound]) -> None:
-        ordered = sorted(hooks, key=lambda bound: (bound.is_gate, bound.priority))
-        self.gate = next((bound for bound in ordered if bound.is_gate), None)
-        self._points = {
-            event: tuple(bound for bound in ordered if event in bound.points) for event in HookEvent
-        }
-        self._index: dict[tuple[HookEvent, str], tuple[Bound, ...]] = {}
-
-    def at(self, event: HookEvent) -> tuple[Bound, ...]:
-        """Every hook of a point, in order, whatever its filters say."""
-        return self._points[event]
-
-    def select(self, event: HookEvent, tool_name: str) -> tuple[Bound, ...]:
-        """The hooks whose filter and matcher let this tool through; conditions are still to be asked.
-        Without the gate and without the hooks that close a call: those have their own moments."""
-        key = (event, tool_name)
-        found = self._index.get(key)
-        if found is None:
-            found = self._filter(event, tool_name)
-            # Tool names may be a model's inventions: the index must not grow with them.
-            if len(self._index) >= self._MAX_INDEX:
-                self._index.clear()
-            self._index[key] = found
-        return found
-
-    def _filter(self, event: HookEvent, tool_name: str) -> tuple[Bound, ...]:
-        hooks = self._points[event]
-        if event not in TOOL_POINTS:
-            return hooks
-        return tuple(
-            bound
-            for bound in hooks
-            if not (bound.is_gate or _is_closing(bound, event))
-            and (bound.matches_tool is None or bound.matches_tool(tool_name))
-            and (bound.matches_subject is None or bound.matches_subject(tool_name))
-        )
-
-    def closers(self, event: HookEvent) -> tuple[Bound, ...]:
-        """The hooks that run last of all, when a call's outcome is known."""
-        return tuple(bound for bound in self._points[event] if _is_closing(bound, event))
-
-
-def _is_closing(bound: Bound, event: HookEvent) -> bool:
-    return bound.closes_calls and event is not HookEvent.PRE_TOOL_USE
 
 
 async def run_chain(
@@ -180,33 +53,65 @@ async def run_chain(
         if bound.asks_context and not _matches(bound, context, trace):
             continue
         started = perf_counter()
+        failure = None
         try:
-            if bound.may_abstain and not bound.hook.should_trigger(context):
+            if bound.may_abstain and not _triggers(bound, context):
                 continue
             coroutine: Any = bound.hook.execute(context)
             if type(coroutine) is not CoroutineType:
                 raise TypeError("execute() must be an async function")
-            try:
-                pending = coroutine.send(None)
-            except StopIteration as end:
-                result = end.value
+            if bound.may_hang:
+                result, failure = await run(coroutine, bound.timeout)
+            elif not bound.waits:
+                # In place: most hooks never wait, and anything more than awaiting them would cost more than they do.
+                result = await coroutine
             else:
-                result = await finish(coroutine, pending, bound.timeout)
-            if _says_nothing(result):
+                result = await finish(coroutine, bound.timeout)
+            if failure is None and _says_nothing(result):
                 trace.append(_entry(bound.name, bound.passes_as, started, []))
                 continue
-            changed = _changes(_check_type(result), context)
         except BaseException as error:
-            if not is_ours(error):
+            if is_programs(error) or (bound.waits and _is_cancelled(error)):
                 raise
-            outcome = _judge_failure(bound, context.event, error, merged, failures)
-            changed = []
-        else:
-            outcome = _apply(bound, context, result, merged)
+            result, failure = None, error
+        outcome, changed = _settle(bound, context, result, failure, merged, failures)
         trace.append(_entry(bound.name, outcome, started, changed))
         if not merged.allow and context.event in BLOCKING_POINTS:
             break
     return merged
+
+
+def _settle(
+    bound: Bound,
+    context: HookContext,
+    result: Any,
+    failure: BaseException | None,
+    merged: MergedResult,
+    failures: Counter[str] | None,
+) -> tuple[str, list[str]]:
+    """Merge a hook's answer, or its failure: the trace's word, and what it rewrote."""
+    if failure is None:
+        try:
+            changed = _changes(_check_type(result), context)
+        except Exception as error:  # noqa: BLE001  (an answer that is none is a failure like any other)
+            failure = error
+        else:
+            return _apply(bound, context, result, merged), changed
+    return _judge_failure(bound, context.event, failure, merged, failures), []
+
+
+def _triggers(bound: Bound, context: HookContext) -> bool:
+    answer: Any = bound.hook.should_trigger(context)
+    if type(answer) is CoroutineType:
+        answer.close()
+        raise TypeError("should_trigger() must not be an async function")
+    return bool(answer)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether it is the cancellation of this task."""
+    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+    return task is not None and task.cancelling() > 0
 
 
 def _says_nothing(result: Any) -> bool:
@@ -276,7 +181,7 @@ def _apply(bound: Bound, context: HookContext, result: HookResult, merged: Merge
     if denied:
         merged.allow = False
         merged.blocked_by = bound.name
-        merged.error = result.error or f"blocked by hook {bound.name}"
+        merged.error = readable(result.error) if result.error else f"blocked by hook {bound.name}"
         return "denied"
     if result.modified_args is not None and context.event is HookEvent.PRE_TOOL_USE:
         merged.modified_args = canonical.copy(result.modified_args)
@@ -289,11 +194,11 @@ def _apply(bound: Bound, context: HookContext, result: HookResult, merged: Merge
 
 def _merge_texts(result: HookResult, merged: MergedResult) -> None:
     if result.side_effects:
-        merged.side_effects.extend(result.side_effects)
+        merged.side_effects.extend(map(readable, result.side_effects))
     if result.additional_context:
-        merged.additional_context = _join(merged.additional_context, result.additional_context)
+        merged.additional_context = _join(merged.additional_context, readable(result.additional_context))
     if result.system_message:
-        merged.system_message = _join(merged.system_message, result.system_message)
+        merged.system_message = _join(merged.system_message, readable(result.system_message))
     merged.stop = merged.stop or result.stop
 
 
@@ -323,14 +228,6 @@ def _judge_failure(
         merged.blocked_by = bound.name
         merged.error = f"the hook {word.replace('_', ' ')}: {describe_error(error)}"
     return f"{word}_denied"
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether an exception is the hook's or the tool's: not the program's end, not this task's cancellation."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is None or task.cancelling() == 0
-    return not isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
 
 
 def _matches(bound: Bound, context: HookContext, trace: list[TraceEntry]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from hookgate.composition import Bound, Chains, run_chain
+from hookgate.chains import Bound, Chains
+from hookgate.composition import run_chain
 from hookgate.context import HookContext
 from hookgate.events import HookEvent
 from hookgate.hook import Hook

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
+
+from hookgate import texts
 
 CallStatus = Literal["succeeded", "failed", "blocked", "timed_out", "cancelled", "unknown"]
 
@@ -18,8 +20,22 @@ class TraceEntry(TypedDict):
     changed: list[str]
 
 
+class _Copied:
+    """Lets slots be pickled by every protocol, and copied."""
+
+    __slots__ = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return {**state, **getattr(self, "__dict__", {})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
 @dataclass(slots=True)
-class HookResult:
+class HookResult(_Copied):
     """A hook's answer. The default lets everything pass and changes nothing.
 
     ``allow`` counts on PreToolUse, UserPromptSubmit, Stop, SubagentStop and PreCompact. ``error`` is the
@@ -50,11 +66,40 @@ class MergedResult(HookResult):
 
 def describe_error(error: BaseException) -> str:
     """``TypeError: message``, also for an exception that can't say what it is."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  (a foreign __str__ may raise anything)
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    text, name = texts.say(error), texts.name_type(error)
+    return f"{name}: {text}" if text else name
+
+
+class OutcomeUnknown(Exception):
+    """For a tool to raise when nobody knows whether it has taken effect: reported as ``unknown``, not as failed."""
+
+
+def judge_end(error: BaseException | None) -> CallStatus:
+    """How a call ended whose tool raised ``error``, or returned (None).
+
+    ``timed_out`` and ``unknown`` say that it may have taken effect all the same: the error itself, a part of it, or
+    what it was raised from is a `TimeoutError` or `OutcomeUnknown`.
+    """
+    if error is None:
+        return "succeeded"
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    found: CallStatus = "failed"
+    while waiting:
+        link = waiting.pop()
+        if link is None or id(link) in seen:
+            continue
+        if isinstance(link, OutcomeUnknown):
+            return "unknown"
+        if isinstance(link, TimeoutError):
+            found = "timed_out"
+        seen.add(id(link))
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions
+        waiting.append(link.__cause__)
+        if not link.__suppress_context__:
+            waiting.append(link.__context__)
+    return found
 
 
 class ToolBlocked(Exception):
@@ -64,9 +109,12 @@ class ToolBlocked(Exception):
         super().__init__(outcome.observation)
         self.outcome = outcome
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.outcome,)
+
 
 @dataclass(slots=True)
-class Outcome:
+class Outcome(_Copied):
     """What a tool call came to.
 
     ``blocked`` says that the tool did not run, ``blocked_by`` and ``reason`` who stopped it and why.

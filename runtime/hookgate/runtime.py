@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
+from hookgate import threads
+from hookgate.bounded import End
 from hookgate.calllog import CallLog
 from hookgate.feeds import AgentFeed
 from hookgate.pacing import Pacing
@@ -185,6 +187,10 @@ class Runtime:
         if agent not in self._feeds:
             self._feeds[agent] = AgentFeed(self.portal, agent, self.pacing, self.waits)
         return self._feeds[agent]
+
+    async def run_plain(self, function: Callable[..., Any], *args: Any) -> End:
+        """How a tool's plain code ends; it runs in one of the tools' threads."""
+        return await threads.call_plain(function, *args, executor=self.executor)
 
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside the calls; `aclose` waits for it, for a bounded time."""

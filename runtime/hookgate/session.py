@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hookgate import entries, gate, handlers, threads, users
+from hookgate import callbacks, entries, gate, handlers, signatures, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
 from hookgate.catalogue import AUDIT_LOG
-from hookgate.composition import Bound, Chains, run_chain
+from hookgate.chains import Bound, Chains
+from hookgate.composition import run_chain
 from hookgate.context import HookContext, Subject, ToolFacts
 from hookgate.delegation import Delegation
 from hookgate.events import TOOL_POINTS, HookEvent
@@ -21,6 +22,7 @@ from hookgate.manifest import SURFACES, HookSpec, Manifest, State
 from hookgate.portal import Refused
 from hookgate.registry import HookRegistry
 from hookgate.result import MergedResult, Outcome
+from hookgate.running import InCaller
 from hookgate.services import SessionServices
 from hookgate.spool import SpoolFailed
 
@@ -61,7 +63,7 @@ class Session:
         self.initiator = None if user is None else users.read(user)
         self.user_id = self.initiator["id"] if self.initiator else None
         self.parent_request = parent_request
-        self.stubs = dict(stubs or {})
+        self.stubs = signatures.check_all(stubs or {})
         self.hooks = HookRegistry()
         self.context = ""
         self.depth = depth
@@ -137,26 +139,29 @@ class Session:
         ``execute`` is sync (it then runs in a thread) or async and gets the arguments that passed the
         chain. ``action`` names the action where one tool fronts many; hooks and policies go by it.
         ``tool_call_id`` makes a restarted process re-attach to the same request. ``summary`` is shown to
-        approvers. Never raises for what a hook or the tool did.
+        approvers. Never raises for what a hook or the tool did; TypeError, before anybody is asked, for a function
+        that can't take its arguments as one dict, or not these (`hookgate.by_name`).
         """
-        if not callable(execute):
-            raise TypeError("execute must be a function of the arguments")
+        tool, plain = (execute.tool, execute.plain) if isinstance(execute, InCaller) else (execute, None)
+        signatures.check(tool, args)
         call = ToolCall(
             self,
             action or name,
             args,
-            execute,
+            tool,
             tool_call_id=tool_call_id or str(uuid.uuid4()),
             called_as=name,
             metadata=dict(metadata or {}),
             summary=summary,
+            plain=plain,
         )
         self._calls[call.id] = call
         try:
             return await call.run()
-        except asyncio.CancelledError:
+        except BaseException as error:
             call.abandon()
-            await self._abandon(call)
+            if isinstance(error, asyncio.CancelledError):
+                await self._abandon(call)
             raise
         finally:
             self._calls.pop(call.id, None)
@@ -261,7 +266,8 @@ class Session:
             raise Blocked("registry", f"handler_unsupported: {error}") from error
         agent = manifest.agent
         self._subject = Subject(
-            {"id": agent.id, "slug": agent.slug, "organization": agent.organization}, self.initiator
+            {"id": agent.id, "slug": agent.slug, "organization": agent.organization},
+            users.in_conditions(self.initiator) if self.initiator else None,
         )
         self.hooks.declare(bound)
         self.manifest = manifest
@@ -371,10 +377,7 @@ class Session:
         """Tell `on_event`; what it raises is logged and changes nothing."""
         if self._on_event is None:
             return
-        try:
-            await threads.call_inline(self._on_event, {"type": kind, **fields})
-        except Exception:
-            log.exception("on_event failed at %s", kind)
+        await callbacks.tell(self._on_event, {"type": kind, **fields})
 
     async def _abandon(self, call: ToolCall) -> None:
         """A call's task was cancelled. Its request is taken back, unless the whole session is being left."""

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import loopthread, threads
+from hookgate import loopthread, origin
+from hookgate.bounded import End
 from hookgate.events import HookEvent
 from hookgate.loopthread import LoopThread
 from hookgate.result import MergedResult, Outcome
+from hookgate.running import InCaller
 from hookgate.runtime import Runtime, read_environment
 
 if TYPE_CHECKING:
@@ -126,19 +128,19 @@ class SyncSession:
     ) -> Outcome:
         """As `Session.call_tool`. A plain ``execute`` runs in the calling thread, an async one on the loop."""
         session, loop = self._entered(), self._loop.loop
-        jobs: queue.SimpleQueue[tuple[dict[str, Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
 
-        async def execute_in_caller(passed: dict[str, Any]) -> Any:
-            done = loop.create_future()
-            jobs.put((passed, done))
-            return await done
+        async def run_here(function: Callable[..., Any], *arguments: Any) -> End:
+            job = _Job(function, arguments, loop.create_future())
+            jobs.put(job)
+            return await job.done
 
-        tool = execute if not callable(execute) or threads.is_async(execute) else execute_in_caller
-        future = self._loop.submit(session.call_tool(name, args, execute=tool, **options))
+        tool = InCaller(execute, run_here)
+        future = self._loop.submit(session.call_tool(name, args, execute=tool, **options))  # type: ignore[arg-type]
         future.add_done_callback(lambda _: jobs.put(None))
         try:
             while (job := jobs.get()) is not None:
-                _run_job(execute, *job, loop)
+                job.run(loop)
             return loopthread.take(future)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -166,33 +168,28 @@ class SyncSession:
         return self._session
 
 
-def _run_job(
-    execute: Callable[[dict[str, Any]], Any],
-    args: dict[str, Any],
-    done: asyncio.Future[Any],
-    loop: asyncio.AbstractEventLoop,
-) -> None:
-    try:
-        result = execute(args)
-    except Exception as error:  # noqa: BLE001  (what a tool raises is its outcome)
-        failure = RuntimeError("the tool raised StopIteration") if isinstance(error, StopIteration) else error
-        _tell(loop, done, None, failure)
-    else:
-        _tell(loop, done, result, None)
+class _Job:
+    """Plain code that the thread which made the call is to run."""
 
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], done: asyncio.Future[End]
+    ) -> None:
+        self.done = done
+        self._function = function
+        self._args = args
 
-def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], result: Any, error: Exception | None
-) -> None:
-    # The runtime may have been left while the tool ran; the call has been told already.
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_settle, done, result, error)
+    def run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run it and tell the loop how it ended. Raises only what is meant for the program."""
+        try:
+            end = End(self._function(*self._args))
+        except BaseException as error:
+            if origin.is_programs(error):
+                raise
+            end = End(None, error)
+        # The runtime may have been left while it ran; the call has been told already.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._settle, end)
 
-
-def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if done.done():
-        return
-    if error is not None:
-        done.set_exception(error)
-    else:
-        done.set_result(result)
+    def _settle(self, end: End) -> None:
+        if not self.done.done():
+            self.done.set_result(end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import itertools
 import queue
@@ -11,6 +12,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
+
+from hookgate.bounded import End
 
 
 class AbandonableThreads(Executor):
@@ -62,26 +65,29 @@ async def call(function: Callable[..., Any], *args: Any, executor: Executor | No
     """``function(*args)``; a plain function runs in a thread, so that it doesn't hold up the loop."""
     if is_async(function):
         return await function(*args)
+    end = await call_plain(function, *args, executor=executor)
+    if end.error is not None:
+        raise end.error
+    return await end.value if inspect.isawaitable(end.value) else end.value
+
+
+async def call_plain(function: Callable[..., Any], *args: Any, executor: Executor | None = None) -> End:
+    """How a plain function ends that runs in a thread. Raises nothing but this task's cancellation: whatever is raised
+    in a thread is the function's own, and some of it (StopIteration, a cancellation) no future could carry."""
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    result = await loop.run_in_executor(executor, context.run, _guard, function, args)
-    return await result if inspect.isawaitable(result) else result
+    return await loop.run_in_executor(executor, context.run, _guard, function, args)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine."""
+    while isinstance(function, functools.partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _guard(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _guard(function: Callable[..., Any], args: tuple[Any, ...]) -> End:
     try:
-        return function(*args)
-    except StopIteration as error:
-        # A future can't carry it: whoever awaits it would wait forever.
-        raise RuntimeError("the function raised StopIteration") from error
-
-
-async def call_inline(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)`` on the loop itself: for callbacks, which are short and belong to the loop."""
-    result = function(*args)
-    return await result if inspect.isawaitable(result) else result
+        return End(function(*args))
+    except BaseException as error:  # noqa: BLE001  (no signal handler runs in a thread: all of it is the function's)
+        return End(None, error)

@@ -11,7 +11,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.db.models import Field
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from portal.admin.site import site
 from portal.models import Organization, Role, User
@@ -64,12 +63,16 @@ def people(acme: Tenant) -> dict[str, Client]:
 
 
 def asked(browser: Client, address: str) -> tuple[Any, list[str]]:
-    """The answer, and every statement that it took."""
-    with CaptureQueriesContext(
-        connection,
-    ) as caught:
+    """The answer, and every statement that it took, with its values."""
+    statements = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        statements.append(f"{sql} {params}")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
         answer = browser.get(address)
-    return answer, [str(query["sql"]) for query in caught.captured_queries]
+    return answer, statements
 
 
 def test_no_column_can_be_asked_by_an_operator(acme: Tenant) -> None:

@@ -48,8 +48,9 @@ def asked(world: Any) -> str:
 
 def approved(world: Any) -> tuple[str, dict[str, Any]]:
     path = asked(world)
-    decided = world.person("bob").post(f"{path}/respond", APPROVE).body
-    return path, {"args_digest": decided["args_digest"], "attempt": str(uuid4())}
+    assert world.person("bob").post(f"{path}/respond", APPROVE).status == 200
+    digest = world.runtime.get(path).body["args_digest"]
+    return path, {"args_digest": digest, "attempt": str(uuid4())}
 
 
 def consumed(world: Any) -> str:

@@ -34,7 +34,7 @@ def test_a_pending_card_says_what_by_whom_until_when(world: World, time: Clock) 
         "Tool": "oa__purchase_pay",
         "Agent": "Procurement (procurement)",
         "Organization": "Acme",
-        "Requested for": "Kim (kim@elsewhere.test, u42)",
+        "Requested for": "Kim (kim@elsewhere.test, u42) · not known to the portal",
         "Conversation": "c7",
         "The agent says": "Pay the invoice",
         "Decide by": "2026-12-01 12:02:00 (Asia/Seoul)",
@@ -70,9 +70,16 @@ def test_untrusted_text_stays_on_its_line_and_shows_what_hides(world: World) -> 
     assert shown["Tool"] == "oa__pay\\nPolicy: nobody\\u202e"
     assert shown["Conversation"] == "c\\u200b7"
     assert shown["The agent says"] == "fine\\nDecide by: never"
-    assert shown["Requested for"] == "Kim\\u2028Approved by: bob (u1)"
+    assert shown["Requested for"] == "Kim\\u2028Approved by: bob (u1) · not known to the portal"
     assert card.summary == "Procurement wants to run oa__pay\\nPolicy: nobody\\u202e."
     assert card.body == '{\n  "note": "a\\u202eb",\n  "k\\u200bey": "line\\nbreak"\n}'
+
+
+def test_a_word_that_may_not_be_what_it_looks_like_is_explained(world: World) -> None:
+    card = card_of(world.ask(tool_args={"payee": "\u0410cme"}))
+    assert json.loads(card.body) == {"payee": "⚠\u0410cme"}
+    assert "several scripts" in fields(card)["Caution"]
+    assert "Caution" not in fields(card_of(world.ask(tool_args={"payee": "Acme 지급 付款"})))
 
 
 @pytest.mark.parametrize(

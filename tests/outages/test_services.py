@@ -18,7 +18,7 @@ from portal.celery import RECONNECT, app
 from portal.relays import ANSWER_SECONDS, HEALTH_SECONDS
 from tests.outages import scene as scenes
 from tests.outages.scene import Scene, until
-from tests.outages.servers import Postgres, Valkey
+from tests.outages.servers import REFUSALS, Postgres, Valkey
 from tests.soak import counts
 
 SOAK = counts.SOAK
@@ -112,6 +112,66 @@ def test_a_worker_that_loses_the_broker_in_the_middle_of_a_card_goes_on(
         database="postgresql",
         next_card_after_s=round(waited, 1),
     )
+    scene.decide_all()
+
+
+@pytest.mark.parametrize(("how", "seconds"), [(how, 9) for how in REFUSALS] if SOAK else [("a replica", 1)])
+def test_a_broker_that_refuses_is_away_and_ends_nobody(
+    scene: Scene, valkey: Valkey, how: str, seconds: float
+) -> None:
+    asked = str(scene.ask().json()["id"])
+    wait = scene.wait(asked, seconds=30)
+    until(lambda: scene.waiting() >= 1, seconds=20, what="the wait's subscription")
+    valkey.refuse(how)
+    refused = time.monotonic()
+    try:
+        until(lambda: not scene.checks()["broker"]["ok"], seconds=5, what="the refusal's showing")
+        slowest, ids = _ask(scene, 3)
+        assert scene.decide(asked).json()["status"] == "approved"
+        decided = time.monotonic()
+        status, told = wait.result(40)
+        assert status == "approved"
+        time.sleep(max(0.0, refused + seconds - time.monotonic()))
+    finally:
+        valkey.relent(how)
+    first = until(
+        lambda: scene.cards(ids[0]) == 1, seconds=RECONNECT[1] + SWEEP + SLACK, what="the first card"
+    )
+    until(lambda: all(scene.cards(id) == 1 for id in ids), seconds=SWEEP, what="every card")
+    until(lambda: all(check["ok"] for check in scene.checks().values()), seconds=10, what="being ready")
+    assert not [process.args for process in scene.portal.processes if process.poll() is not None]
+    late = told - decided > HEALTH_SECONDS + ANSWER_SECONDS + BLIND + SLACK
+    counts.record(
+        f"broker {how}",
+        rounds=3,
+        faults={"delayed by a second": int(slowest > 1), "told late": int(late)},
+        database="postgresql",
+        first_card_after_s=round(first, 1),
+        told_after_s=round(told - decided, 1),
+    )
+    scene.decide_all()
+
+
+def test_a_database_that_takes_no_writes_is_away_and_ends_nobody(scene: Scene, postgres: Postgres) -> None:
+    asked = str(scene.ask().json()["id"])
+    until(lambda: scene.cards(asked) == 1, seconds=SWEEP + SLACK, what="the card")
+    postgres.let_write(False)
+    try:
+        until(lambda: not scene.checks()["database"]["ok"], seconds=10, what="the refusal's showing")
+        assert "may only be read" in scene.checks()["database"]["detail"]
+        for refusal in (scene.ask(), scene.decide(asked)):
+            assert (refusal.status_code, refusal.json()["code"]) == (503, "database_read_only")
+            assert int(refusal.headers["Retry-After"]) > 0
+        assert scene.get(f"/confirmations/{asked}").json()["status"] == "pending"
+        assert scene.get("/agents/procurement/registry").status_code == 200
+        time.sleep(1)  # the scheduler meets it, and the worker
+    finally:
+        postgres.let_write(True)
+    until(lambda: all(check["ok"] for check in scene.checks().values()), seconds=10, what="being ready")
+    until(lambda: scene.decide(asked).json().get("status") == "approved", seconds=10, what="a decision")
+    following = str(scene.ask().json()["id"])
+    until(lambda: scene.cards(following) == 1, seconds=SWEEP + SLACK, what="the next card")
+    assert not [process.args for process in scene.portal.processes if process.poll() is not None]
     scene.decide_all()
 
 

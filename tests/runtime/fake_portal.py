@@ -388,17 +388,9 @@ class FakePortal:
         self.limit_calls.setdefault(body["call"], body)
         used = len(self.limit_calls)
         allowed = used <= self.limit
-        left = max(0, self.limit - used)
-        return (
-            200,
-            {
-                "allowed": allowed,
-                "limit": self.limit,
-                "remaining": left,
-                "retry_after_seconds": 0 if allowed else 6.2,
-            },
-            {},
-        )
+        left, wait = max(0, self.limit - used), 0 if allowed else 6.2
+        verdict = {"allowed": allowed, "limit": self.limit, "remaining": left, "retry_after_seconds": wait}
+        return 200, verdict, {}
 
     async def _notify(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
         self.messages.append((match.group(1), body))

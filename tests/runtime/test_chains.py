@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hookgate import HookContext, HookEvent, HookRegistry, HookResult, PostToolUseHook, PreToolUseHook
-from hookgate.composition import Bound
+from hookgate.chains import Bound
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS
 from hookgate.hook import Hook
 from hookgate.matching import compile_condition, compile_tool_filter

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from channels_app import channels, condition
 from channels_app.models import Channel
 from portal.lib.clock import rfc3339
 from portal.lib.crypto import DecryptionFailed
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Prints one line per thing tried; exit code 1 if the channel can't carry cards."""
 
     help = "Says what of a channel works, what doesn't and what to do."

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from channels_app.models import Channel
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """No adapter of this release holds a connection: names the channels that ask for one, and ends."""
 
     help = "Holds the connections of channels whose transport is not webhook."

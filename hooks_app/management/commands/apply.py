@@ -3,7 +3,7 @@
 import sys
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import DatabaseError, IntegrityError
 
 from hooks_app.config import apply, placeholders, reading
@@ -11,9 +11,10 @@ from hooks_app.config.errors import ConfigInvalid
 from portal import audit
 from portal.lib.crypto import DecryptionFailed
 from portal.lib.problems import Problem
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Prints one line per object and the number of changes; errors are ``PATH: MESSAGE`` on stderr, exit 1.
 
     What it warns of is ``PATH: warning: MESSAGE`` on stderr, and changes no exit code.

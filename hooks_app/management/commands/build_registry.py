@@ -4,16 +4,18 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from hookgate.manifest import SURFACES
 
 from hooks_app import publishing, registry
 from hooks_app.management import arguments
 from portal import audit
+from portal.lib import visible
 from portal.lib.problems import Problem
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Print the manifest as JSON on stdout; the reasons go to stderr as ``PATH: MESSAGE [CODE]``, exit code 1.
 
     What matches nothing is ``warnings`` beside the manifest's members, and on stderr ``PATH: warning: MESSAGE [CODE]``.
@@ -38,7 +40,7 @@ class Command(BaseCommand):
         warnings = registry.head(agent).warnings
         # Beside the manifest, and no part of what its digest covers.
         shown = json.loads(served.body) | ({"warnings": warnings} if warnings else {})
-        self.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False))
+        self.stdout.write(visible.machine_json(json.dumps(shown, indent=2, ensure_ascii=False)))
         for warning in warnings:
             self.stderr.write(f"{warning['path']}: warning: {warning['message']} [{warning['code']}]")
         if publishing.is_dirty(agent):

@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from hooks_app.config import export, schema, writing
+from portal.management.base import PortalCommand
 from portal.models import Organization
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """YAML on stdout, secrets as ``${ORG_CHANNEL_FIELD}``; what a file can't say is told on stderr."""
 
     requires_system_checks = []

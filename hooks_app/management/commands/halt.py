@@ -3,14 +3,13 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from hooks_app import halting
 from hooks_app.management import arguments
 from portal import audit
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Halt an organization or an agent: no tool runs until ``resume``, or until the given time."""
 
     help = "Stop every tool of an organization, or of one agent."

@@ -3,15 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from hooks_app import keys
 from hooks_app.management import arguments
 from hooks_app.models.keys import KEY_SCOPES
 from portal import audit
+from portal.management.base import PortalCommand
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Print a new runtime key, alone on stdout; it is never shown again."""
 
     help = "Make a runtime key of one agent, or of a whole organization."

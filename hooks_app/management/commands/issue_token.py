@@ -3,15 +3,16 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from hooks_app.management import arguments
 from portal import audit, tokens
+from portal.management.base import PortalCommand
 from portal.models import User
 from portal.models.tokens import TOKEN_SCOPES
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Print a new token of a person, alone on stdout; it is never shown again."""
 
     help = "Make a personal token."

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from portal import rotation
+from portal.management.base import PortalCommand
 
 SHOWN = 20
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """Put the new key in front of ``HOOKGATE_ENCRYPTION_KEYS``, run this, then take the old one away."""
 
     help = "Encrypt every secret with the first key of HOOKGATE_ENCRYPTION_KEYS."

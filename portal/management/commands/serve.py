@@ -9,16 +9,17 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from portal import embedded, environment, exposition, server, supervisor
+from portal.management.base import PortalCommand
 
 log = structlog.get_logger(__name__)
 
 
-class Command(BaseCommand):
+class Command(PortalCommand):
     """``serve [--host H] [--port N] [--workers N]``."""
 
     help = "Serves the portal. Without REDIS_URL, delivery worker and scheduler run in the same process."
