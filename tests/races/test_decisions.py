@@ -1,14 +1,17 @@
 """Many decide at once, in the chat and over REST: one transition wins, and everybody is told the same."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from hooks_app.models import Decision
+from channels_app.models import Identity
+from hooks_app.models import ConfirmationRequest, Decision
+from portal.lib import clock
 from portal.lib.problems import Problem
-from portal.models import User
+from portal.models import Absence, User
 from tests import make
 from tests.confirmations.world import World
 from tests.races import doors
@@ -97,6 +100,47 @@ def test_one_person_at_several_places_has_one_vote(world: World) -> None:
         )
         tally.end(row, told=map(told, results), votes=1, pending=True)
         tally.fault("refused", sum(not result.accepted for result in results))
+    tally.record()
+
+
+def test_a_seat_that_two_claim_at_once_has_one_vote(world: World) -> None:
+    """Somebody who is away and whoever stands in for them."""
+    stand_in = make.user("stand-in", world.organization, "member")
+    today = clock.now().date()
+    Absence.objects.create(
+        organization=world.organization,
+        user=world.bob,
+        substitute=stand_in,
+        first_day=today - timedelta(days=1),
+        last_day=today + timedelta(days=1),
+    )
+    world.set_policy(quorum=2)
+    tally = Tally("two for one seat")
+    for _ in tally.rounds():
+        row = world.ask()
+        results = at_once(partial(world.approve, row, world.bob), partial(world.approve, row, stand_in))
+        tally.end(
+            row, told=["pending" for result in results if told(result) == "pending"], votes=1, pending=True
+        )
+        tally.fault("refusals", codes(results) != ["already_voted"])
+        tally.fault("seats", Decision.objects.filter(request=row, counts=True).count() != 1)
+    tally.record()
+
+
+def test_an_account_that_changes_hands_between_two_taps_has_one_vote(world: World) -> None:
+    """Both callbacks are under way while an admin binds the account to somebody else."""
+    bound = world.bind(world.bob, "ou_shared")
+    world.set_policy(quorum=2)
+    tally = Tally("an account changes hands")
+    for number, _ in enumerate(tally.rounds()):
+        row = world.ask()
+        card = doors.sent(row)
+        new = world.carol if number % 2 else world.bob
+        rebind = partial(Identity.objects.filter(pk=bound.pk).update, user=new)
+        at_once(doors.tap(card, "ou_shared", "approve"), rebind, doors.tap(card, "ou_shared", "approve"))
+        doors.tap(card, "ou_shared", "approve")()
+        tally.fault("votes", Decision.objects.filter(request=row).count() != 1)
+        tally.fault("ended", ConfirmationRequest.objects.get(pk=row.pk).status != "pending")
     tally.record()
 
 
