@@ -2,6 +2,7 @@
 
 import unicodedata
 from importlib import import_module
+from typing import Literal
 
 import pytest
 from django.apps import apps
@@ -17,6 +18,7 @@ from tests import make
 from tests.confirmations.conftest import refused
 from tests.confirmations.world import World, state
 
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 SPELLINGS = [
     " bob@acme.test", "BOB@ACME.test", "bob@acme.test.", "\uff42ob@acme.test", "bob@acme\u3002test", "bob@acme.test\t",
 ]  # fmt: skip
@@ -34,7 +36,7 @@ def test_no_spelling_of_the_address_lets_somebody_approve_their_own_call(world: 
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-def test_nor_does_a_unicode_form_of_it(world: World, form: str) -> None:
+def test_nor_does_a_unicode_form_of_it(world: World, form: Form) -> None:
     User.objects.filter(pk=world.bob.pk).update(email="Jos\u00e9@b\u00fccher.test")
     row = world.ask(
         initiator=Initiator(id="x", email=unicodedata.normalize(form, "jos\u00e9@B\u00dcCHER.test"))
