@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, Final
 
-from hookgate import threads
+from hookgate import callees, origin, threads
 from hookgate.context import HookContext
 from hookgate.hook import Hook
 from hookgate.manifest import Handler, HookSpec
-from hookgate.result import HookResult
+from hookgate.result import HookResult, describe_error
 
 # Apart from the tools' threads: a handler that hangs must not use those up.
 _THREADS: Final = threads.AbandonableThreads(32, "hookgate-handler")
@@ -33,25 +35,51 @@ class PythonHandler(Hook):
 
 
 def load(spec: HookSpec, handler: Handler, prefixes: Sequence[str]) -> PythonHandler:
-    """Import the handler's target. ``prefixes`` are the packages that the runtime's owner allows.
-    Raises HandlerUnusable."""
+    """Import the handler's target. ``prefixes`` are the packages that the runtime's owner allows: the target's module
+    lies in one, and so does the code that is called. Raises HandlerUnusable."""
     module_name, _, attribute = handler.target.partition(":")
     if not module_name or not attribute:
         raise HandlerUnusable(f"{spec.name}: target {handler.target!r} is not package.module:callable")
-    if not any(_is_within(module_name, prefix) for prefix in prefixes):
+    if not _is_allowed(module_name, prefixes):
         raise HandlerUnusable(
             f"{spec.name}: this runtime may not import {module_name!r}; its owner lists the allowed "
             "packages with Runtime(python_handlers=[…])"
         )
+    if _is_internal(module_name):
+        raise HandlerUnusable(f"{spec.name}: {module_name!r} is not a module to import handlers from")
     try:
-        function: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            function = getattr(function, part)
-    except Exception as error:
-        raise HandlerUnusable(f"{spec.name}: can't import {handler.target!r}: {error}") from error
-    if not callable(function):
-        raise HandlerUnusable(f"{spec.name}: {handler.target!r} is not callable")
-    return PythonHandler(spec, function)
+        found = _find(importlib.import_module(module_name), attribute, prefixes)
+        callees.check(found, lambda module: _is_allowed(module, prefixes))
+    except callees.NotOwn as error:
+        raise HandlerUnusable(f"{spec.name}: {handler.target!r} is not allowed: {error}") from None
+    except BaseException as error:
+        # Importing runs code, which may do anything.
+        if origin.is_programs(error):
+            raise
+        raise HandlerUnusable(
+            f"{spec.name}: can't import {handler.target!r}: {describe_error(error)}"
+        ) from error
+    return PythonHandler(spec, found)
+
+
+def _find(module: ModuleType, attribute: str, prefixes: Sequence[str]) -> Any:
+    """What a dotted name leads to, through modules of the allowed packages and what they define. Raises NotOwn."""
+    found: Any = module
+    for part in attribute.split("."):
+        if _is_internal(part):
+            raise callees.NotOwn(f"{part!r} is Python's own")
+        if inspect.ismodule(found) and not _is_allowed(found.__name__, prefixes):
+            raise callees.NotOwn(f"it leads through the module {found.__name__}")
+        found = getattr(found, part)
+    return found
+
+
+def _is_internal(dotted: str) -> bool:
+    return any(part.startswith("__") for part in dotted.split("."))
+
+
+def _is_allowed(module: str, prefixes: Sequence[str]) -> bool:
+    return any(_is_within(module, prefix) for prefix in prefixes)
 
 
 def _is_within(module: str, prefix: str) -> bool:

@@ -28,8 +28,8 @@ _FAR: Final = 50
 def is_programs(error: BaseException) -> bool:
     """Whether an exception that came out of foreign code is meant for the program itself. To be asked in the thread
     in which that code ran. False for a cancellation."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_programs(part) for part in error.exceptions)
+    if isinstance(error, BaseExceptionGroup) and any(is_programs(part) for part in error.exceptions):
+        return True
     if isinstance(error, GeneratorExit):
         # Thrown in from outside when a coroutine is closed.
         return not _was_stated(error)

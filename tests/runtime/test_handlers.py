@@ -56,6 +56,37 @@ def test_a_prefix_is_a_package_or_a_module_with_or_without_its_dot(prefix: str) 
     assert load_target(HERE + "cap", [prefix])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "subprocess.run", "os.abort", "os", "fine.__globals__.clear", "fine.__call__", "fine.__class__", "reexported",
+        "from_c", "foreign_partial", "foreign_method", "of_a_dict", "seen.clear", "foreign_object", "foreign_wrapped", "claimed",
+        "MODULES.clear", "Inherits", "Inherits.kill", "an_heir", "CallsForeign", "conjured", "HookResult", "Group",
+        "functools.partial", "threading.Thread.run", "fine.__get__", "Path.unlink", "__builtins__.get", "Any",
+    ],
+)  # fmt: skip
+def test_only_what_an_allowed_package_defines_itself_is_a_handler(name: str) -> None:
+    with pytest.raises(HandlerUnusable, match=r"is not allowed|can't import"):
+        load_target(HERE + name, ["tests"])
+
+
+@pytest.mark.parametrize(
+    "name", ["fine", "decorated", "cached", "ours_partial", "method_of_ours", "an_object", "Group.allow"]
+)
+def test_functions_methods_objects_and_what_decorators_make_of_them_are_handlers(name: str) -> None:
+    assert load_target(HERE + name, ["tests"])
+
+
+@pytest.mark.parametrize("target", ["tests.__main__:x", "tests.run.__main__:main", "tests.runtime.exits:x"])
+def test_importing_a_handler_ends_nothing(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exits(name: str) -> None:
+        raise SystemExit(name)
+
+    monkeypatch.setattr("hookgate.handlers.importlib.import_module", exits)
+    with pytest.raises(HandlerUnusable, match=r"is not a module|SystemExit"):
+        load_target(target, ["tests"])
+
+
 def test_methods_and_objects_are_callables_too() -> None:
     async def run() -> None:
         document = manifest(handler(HERE + "Group.allow"), handler(HERE + "an_object"))
