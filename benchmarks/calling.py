@@ -47,7 +47,7 @@ async def session(folder: str) -> AsyncIterator[Session]:
 
     transport = httpx.MockTransport(answer)
     async with (
-        Runtime("http://portal.test", "hg_bench", spool=folder, transport=transport) as runtime,
+        Runtime("http://127.0.0.1", "hg_bench", spool=folder, transport=transport) as runtime,
         runtime.session("procurement", user={"id": "u42", "name": "Kim"}) as made,
     ):
         yield made

@@ -88,7 +88,7 @@ async def _call(folder: str, change: Callable[[Session], None]) -> float:
 
     async with (
         Runtime(
-            "http://portal.test", "hg_bench", spool=folder, transport=httpx.MockTransport(answer)
+            "http://127.0.0.1", "hg_bench", spool=folder, transport=httpx.MockTransport(answer)
         ) as runtime,
         runtime.session("procurement", user={"id": "u42", "name": "Kim"}) as session,
     ):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hookgate import canonical
+from hookgate import canonical, portal_url
 
 if TYPE_CHECKING:
     # Importing the client takes longer than importing all of ours: it comes with the first Portal.
@@ -68,11 +68,12 @@ class Portal:
         *,
         name: str,
         timeout: float = 5.0,
+        allow_http: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         import httpx
 
-        self.url = _check_url(url)
+        self.url = portal_url.check(url, allow_http=allow_http)
         self.timeout = timeout
         self._headers = _headers(key, name)
         self._transport = transport
@@ -227,15 +228,6 @@ def _retry_after(response: httpx.Response) -> float | None:
     with contextlib.suppress(ValueError):
         return min(60.0, max(0.0, float(response.headers.get("retry-after", ""))))
     return None
-
-
-def _check_url(url: str) -> str:
-    import httpx
-
-    parsed = httpx.URL(url)
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ValueError(f"url {url!r} is not the portal's origin, such as https://hookgate.example")
-    return url.rstrip("/")
 
 
 def _headers(key: str, name: str) -> dict[str, str]:

@@ -35,7 +35,8 @@ T = TypeVar("T")
 class Runtime:
     """Use it as ``async with Runtime(url, key, name="worker-1")``; one per process is enough.
 
-    ``timeout``: seconds for one short request. ``python_handlers``: packages (``"acme."``) from which
+    ``url``: the portal's origin; plain http only to this machine, unless ``allow_http`` says that the network is
+    trusted. ``timeout``: seconds for one short request. ``python_handlers``: packages (``"acme."``) from which
     handlers named in the portal may be imported. ``spool``: folder that keeps call-log entries until the
     portal has them; without it ``HOOKGATE_SPOOL_DIR``, else the user's state folder. ``clock``: monotonic
     seconds. ``transport`` and ``pacing`` are for tests.
@@ -48,6 +49,7 @@ class Runtime:
         *,
         name: str | None = None,
         timeout: float = 5.0,
+        allow_http: bool = False,
         python_handlers: Sequence[str] = (),
         max_threads: int = 64,
         spool: str | os.PathLike[str] | None = None,
@@ -61,7 +63,9 @@ class Runtime:
         self.clock = clock
         self.pacing = pacing or Pacing()
         self.python_handlers = tuple(python_handlers)
-        self.portal = Portal(url, key, name=self.name, timeout=timeout, transport=transport)
+        self.portal = Portal(
+            url, key, name=self.name, timeout=timeout, allow_http=allow_http, transport=transport
+        )
         self.call_log = CallLog(self.portal, self.pacing, Spool(spool, self.portal.url), key)
         self.waits = Waits(self.portal, self.pacing, clock)
         self.executor = ThreadPoolExecutor(max_threads, thread_name_prefix="hookgate")

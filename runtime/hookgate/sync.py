@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import loopthread, origin
+from hookgate import loopthread, origin, portal_url
 from hookgate.bounded import End
 from hookgate.events import HookEvent
 from hookgate.loopthread import LoopThread
@@ -31,7 +31,8 @@ class SyncRuntime:
     """
 
     def __init__(self, url: str, key: str, **options: Any) -> None:
-        self._arguments = (url, key)
+        # The runtime itself is made on its loop: what can be refused at once is.
+        self._arguments = (portal_url.check(url, allow_http=bool(options.get("allow_http"))), key)
         self._options = options
         self._loop: LoopThread | None = None
         self._runtime: Runtime | None = None

@@ -60,7 +60,8 @@ def test_a_prefix_is_a_package_or_a_module_with_or_without_its_dot(prefix: str) 
     "name",
     [
         "subprocess.run", "os.abort", "os", "fine.__globals__.clear", "fine.__call__", "fine.__class__", "reexported",
-        "from_c", "foreign_partial", "foreign_method", "of_a_dict", "seen.clear", "foreign_object", "foreign_wrapped", "claimed",
+        "from_c", "foreign_partial", "foreign_method", "of_a_dict", "seen.clear", "foreign_object",
+        "foreign_wrapped", "claimed",
         "MODULES.clear", "Inherits", "Inherits.kill", "an_heir", "CallsForeign", "conjured", "HookResult", "Group",
         "functools.partial", "threading.Thread.run", "fine.__get__", "Path.unlink", "__builtins__.get", "Any",
     ],
