@@ -33,6 +33,18 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
     app = channel.app
     if app.tenant_key and tap.tenant_key and not same(app.tenant_key, tap.tenant_key):
         raise CallbackRefused(403, "wrong_tenant", "the callback is for another tenant")
+    with translation.override(channel.language):
+        try:
+            return _answer(channel, adapter, tap)
+        except Exception:
+            # The platform is told in its own form, and nothing is kept: the next tap may succeed.
+            log.exception("interaction_failed", channel=channel.slug)
+            return _failed(adapter)
+
+
+def _answer(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
+    """The answer to the first copy of an event, or that same answer again."""
+    app = channel.app
     stored = _stored(app, tap)
     if stored is not None:
         metrics.count(measures.TAPS, result="repeated")
@@ -46,15 +58,11 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
     with translation.override(delivery.channel.language if delivery else channel.language):
         try:
             return _once(channel, adapter, tap, delivery)
-        except IntegrityError as error:
+        except IntegrityError:
             stored = _stored(app, tap)
             if stored is None:
-                log.exception("interaction_failed", channel=channel.slug, error=type(error).__name__)
-            return stored or _failed(adapter)
-        except Exception:
-            # The platform is told in its own form, and nothing is kept: the next tap may succeed.
-            log.exception("interaction_failed", channel=channel.slug)
-            return _failed(adapter)
+                raise
+            return stored
 
 
 def forget(topics: Collection[str]) -> int:

@@ -14,6 +14,9 @@ _django: Any = get_asgi_application()
 
 from portal import traffic, wakeups  # noqa: E402
 from portal.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
+from portal.lib import deadline  # noqa: E402
+
+deadline.serve()
 
 SANDBOX_ROOT = "/sandbox"
 

@@ -36,10 +36,11 @@ class Transport(kombu_redis.Transport):
 
     def establish_connection(self) -> Any:
         """Connect to a server that takes writes, or raise one of ``connection_errors``."""
+        transport: Any = self  # the stubs know little of what it holds
         connection = super().establish_connection()
         try:
-            brokers.check_writable(self._avail_channels[-1].client)
+            brokers.check_writable(transport._avail_channels[-1].client)
         except BaseException:
-            self.close_connection(connection)
+            transport.close_connection(connection)
             raise
         return connection

@@ -16,12 +16,15 @@ from typing import Any, TypeVar
 import structlog
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, connection
 
+from portal.lib.deadline import OutOfTime, within
 from portal.lib.problems import Problem
 
 # A cause is logged at most once in so many seconds.
 REPEAT = 60.0
 # Seconds between the tries of what must not get lost.
 PAUSE = 0.5
+# Seconds that a note on the side may wait for the database, while somebody waits for what it is beside.
+NOTE_SECONDS = 0.5
 
 ERRORS = (OperationalError, InterfaceError, InternalError)
 
@@ -87,6 +90,8 @@ def words(code: str) -> str:
 
 
 def _code(error: BaseException) -> str | None:
+    if isinstance(error, OutOfTime):
+        return "database_busy"
     cause: Any = error.__cause__ or error
     if isinstance(cause, sqlite3.Error):
         return _SQLITE.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF)
@@ -120,7 +125,8 @@ def tolerated() -> Iterator[None]:
     Not inside a transaction, which such an error would end.
     """
     try:
-        yield
+        with within(NOTE_SECONDS, strict=False):
+            yield
     except DatabaseError as error:
         if note(error) is None:
             raise

@@ -10,7 +10,8 @@ from collections import deque
 from typing import Any
 
 from django.db.backends.sqlite3 import base
-from django.db.utils import OperationalError
+
+from portal.lib import deadline
 
 
 class Turns:
@@ -47,6 +48,9 @@ class Turns:
                 self._taken = False
 
 
+# Milliseconds by which a connection's patience may be off.
+CLOSE_MS = 50
+
 # By database file.
 _turns: dict[str, Turns] = {}
 
@@ -58,20 +62,54 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held: Turns | None = None
+        self._busy_ms = 0
+
+    def get_new_connection(self, conn_params: Any) -> Any:
+        """A connection, in the sense of the driver."""
+        connection = super().get_new_connection(conn_params)
+        # What the driver was given by the settings; whoever waits for less says so with the first statement.
+        self._busy_ms = round(self.settings_dict["OPTIONS"].get("timeout", 5) * 1000)
+        return connection
+
+    def _patience(self) -> float:
+        """Seconds that a wait for the writers' lock may last now."""
+        limit: float = self.settings_dict["OPTIONS"].get("timeout", 5)
+        bound = deadline.current()
+        return min(limit, bound.left()) if bound else limit
+
+    def _be_patient(self, connection: Any, seconds: float) -> None:
+        """For other processes at the file; one's own wait in the queue."""
+        milliseconds = round(seconds * 1000)
+        if abs(milliseconds - self._busy_ms) > CLOSE_MS:
+            connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+            self._busy_ms = milliseconds
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        """A cursor; a statement outside of transactions is as impatient as whoever waits for it."""
+        if self._held is None:
+            try:
+                seconds = self._patience()
+            except deadline.OutOfTime:
+                seconds = 0.0  # it may still read
+            self._be_patient(self.connection, seconds)
+        return super().create_cursor(name)
 
     def _start_transaction_under_autocommit(self) -> None:
         turns = _turns.setdefault(str(self.settings_dict["NAME"]), Turns())
-        if not turns.take(self.settings_dict["OPTIONS"].get("timeout", 5)):
-            raise OperationalError("database is locked")
+        if not turns.take(self._patience()):
+            raise deadline.OutOfTime("database is locked")
         self._held = turns
         try:
+            self._be_patient(self.connection, self._patience())
             super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
             self._give()
             raise
 
     def _commit(self) -> None:
+        deadline.check()
         super()._commit()  # type: ignore[misc]
+        deadline.kept()
         self._give()
 
     def _rollback(self) -> None:

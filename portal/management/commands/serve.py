@@ -14,6 +14,7 @@ from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from portal import embedded, environment, exposition, server, supervisor
+from portal.lib import deadline
 from portal.management.base import PortalCommand
 
 log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class Command(PortalCommand):
             raise CommandError(
                 "--workers: use 1, or set REDIS_URL: several processes wake each other through Redis alone"
             )
+        deadline.serve()
         require_migrations()
         server.raise_open_files()
         try:
