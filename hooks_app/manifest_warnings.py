@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate import matching
-from hookgate.catalogue import CATALOGUE, GATE
+from hookgate.catalogue import CATALOGUE, GATE, ParamsInvalid
 from hookgate.events import TOOL_POINTS
 
 from hooks_app import known_tools
+from hooks_app.conditions import fitting
 from hooks_app.known_tools import KnownTools
 from hooks_app.manifest_inputs import Inputs
 from portal.lib.problems import FieldError
@@ -46,6 +47,7 @@ def find(inputs: Inputs, published: Mapping[str, Any] | None = None) -> Findings
         for finding, wrong in _check_filter(item, path, tools):
             meant = wrong and _essence(item) not in before
             (errors if meant else warnings).append(finding)
+        warnings += _check_condition(item, f"{path}.when", _asked_over(item, tools))
     warnings += _check_matchers(inputs.content, tools)
     return Findings(tuple(errors), tuple(warnings))
 
@@ -102,10 +104,44 @@ def _say(tool_filter: str, tools: KnownTools, *, gate: bool) -> str:
     return f"{text} (allow_unmatched: true says that it is meant)" if gate else text
 
 
+def _asked_over(item: Mapping[str, Any], tools: KnownTools) -> dict[str, Any]:
+    """The schemas of the arguments that a class hook's condition is asked over, by tool."""
+    entry = CATALOGUE.get(item["name"])
+    try:
+        if entry is None or not TOOL_POINTS.intersection(
+            entry.select_points(entry.validate_params(item["params"]))
+        ):
+            return {}
+        return {name: tools.schemas.get(name) for name in tools.filtered(item["tool_filter"])}
+    except (matching.MatchError, ParamsInvalid):
+        return {}  # the build says so
+
+
+def _matched(item: Mapping[str, Any], tools: KnownTools) -> dict[str, Any]:
+    """Likewise, of an event handler."""
+    try:
+        matches = matching.compile_matcher(item["matcher"])
+        names = set(tools.filtered(item["tool_filter"]))
+        if matches is not None:
+            names &= set(tools.matched(matches))
+    except matching.MatchError:
+        return {}
+    return {name: tools.schemas.get(name) for name in sorted(names)}
+
+
+def _check_condition(item: Mapping[str, Any], path: str, schemas: Mapping[str, Any]) -> list[FieldError]:
+    if item["when"] is None:
+        return []
+    return [FieldError(path, "condition_mismatch", text) for text in fitting.check(item["when"], schemas)]
+
+
 def _check_matchers(content: Mapping[str, Any], tools: KnownTools) -> list[FieldError]:
     found: dict[str, FieldError] = {}
     for item in content["events"]:
         group = f"hooks.events.{item['event']}[{item['group']}]"
+        asked_over = _matched(item, tools) if item["event"] in TOOL_POINTS else {}
+        for one in _check_condition(item, f"{group}.hooks[{item['index']}].when", asked_over):
+            found.setdefault(f"{one.path} {one.message}", one)
         for path, text in _check_handler(item, group, tools):
             found.setdefault(path, FieldError(path, "unmatched_filter", text))
     return list(found.values())
