@@ -33,7 +33,12 @@ from portal.lib.problems import Problem
 SWEEP_ROWS = 500
 SWEEP_SECONDS = 20.0
 # As they are shown.
-_DELIVERIES = Delivery.objects.select_related("channel").order_by("created_at", "pk")
+# What is told of a delivery: its card and its channel's secrets are decrypted for nobody who only asks how it fares.
+_DELIVERIES = (
+    Delivery.objects.select_related("channel")
+    .only("topic", "recipient", "status", "attempts", "last_error", "created_at", "channel__slug")
+    .order_by("created_at", "pk")
+)
 _OF_TOPIC = Composed(_DELIVERIES.filter(topic=Parameter("topic")))
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,6 @@ Everything that an agent, a model or a person wrote is data: control and bidirec
 and in one-line places line breaks too, so that a value can't pass for another line of the card.
 """
 
-import json
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -14,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from channels_app.cards import Button, Card, Field, Reason, Tone
-from hooks_app import appearance
+from hooks_app import appearance, excerpts
 from hooks_app.eligibility import current_stage
 from hooks_app.models import ConfirmationRequest, Decision
 from hooks_app.models.policies import Scope
@@ -70,17 +69,29 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
         )
 
 
+def outline(request: ConfirmationRequest, *, language: str) -> Card:
+    """What a list shows of ``request``: title, sentence and who it is for, without its arguments."""
+    with translation.override(language):
+        status = appearance.status_now(request)
+        title, tone = _TITLES[status]
+        return Card(
+            title=str(title),
+            tone=tone,
+            summary=_sentence(request, status, list(request.decisions.all())),
+            fields=(Field(_("Requested for"), _initiator(request)),),
+        )
+
+
 def arguments(request: ConfirmationRequest) -> str:
     """The redacted arguments as indented JSON that hides nothing else from a reader."""
     shown = request.args if request.approved_args is None else request.approved_args
     return visible.dump(appearance.redacted(request, shown))
 
 
-def excerpt(request: ConfirmationRequest, length: int) -> str:
-    """The beginning of the arguments, on one line of at most ``length`` characters."""
-    shown = request.args if request.approved_args is None else request.approved_args
-    text = line(json.dumps(appearance.redacted(request, shown), ensure_ascii=False))
-    return text if len(text) <= length else text[: length - 1] + "…"
+def excerpt(request: ConfirmationRequest) -> str:
+    """The beginning of the arguments, on one line."""
+    text = request.excerpt or ""
+    return line(text) + ("…" if len(text) == excerpts.LENGTH else "")
 
 
 def name_of(decision: Decision) -> str:

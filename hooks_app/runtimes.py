@@ -2,9 +2,28 @@
 
 from typing import Any
 
+from django.db.models import Func, IntegerField, QuerySet
+
 from hooks_app import registry
 from hooks_app.models import Agent, RuntimeInstance
 from portal.lib import clock
+
+
+class _Length(Func):
+    """How many members a JSON list has, counted where it is stored."""
+
+    output_field = IntegerField()
+
+    function = "JSON_ARRAY_LENGTH"
+
+    def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        """There the column is `jsonb`."""
+        return self.as_sql(compiler, connection, **(options | {"function": "JSONB_ARRAY_LENGTH"}))
+
+
+def of(agent: Agent) -> QuerySet[Any]:
+    """The agent's runtimes for a list: without the tools that they announced, whose number is ``tool_count``."""
+    return RuntimeInstance.objects.filter(agent=agent).defer("tools").annotate(tool_count=_Length("tools"))
 
 
 def record(agent: Agent, name: str, surface: str, revision: int | None) -> None:

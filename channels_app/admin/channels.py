@@ -46,6 +46,7 @@ class ChannelAdmin(ScopedAdmin):
     section = "channels"
     place = 10
     icon = "forum"
+    heavy = ("app__token",)
     outdates = True
     list_display = ("slug", "type", "enabled", "language", "organization", "state")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "type", "enabled")

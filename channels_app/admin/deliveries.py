@@ -42,6 +42,7 @@ class DeliveryAdmin(RecordAdmin):
     section = "channels"
     place = 30
     icon = "outgoing_mail"
+    heavy = ("card", "ref", "handle", "channel__config")
     list_display = (
         "created",
         "channel",

@@ -45,6 +45,7 @@ class IdentityAdmin(ScopedAdmin):
     icon = "badge"
     changeable = False
     of_strangers = True
+    heavy = ("app__token",)
     list_display = ("external_id", "name", "user", "where", "organization", "created_at")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("external_id", "name", "user__username")

@@ -19,6 +19,7 @@ class InteractionAdmin(RecordAdmin):
     section = "channels"
     place = 40
     icon = "touch_app"
+    heavy = ("answer", "channel__config")
     list_display = ("received", "channel", "external_id", "action", "result", "organization")
     list_filter = (
         ("organization", admin.RelatedOnlyFieldListFilter),
@@ -58,6 +59,7 @@ class AppAdmin(RecordAdmin):
     section = "channels"
     place = 50
     icon = "smart_toy"
+    heavy = ("token",)
     list_display = ("key", "type", "organization", "last_callback")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "type")
     search_fields = ("key",)

@@ -13,7 +13,7 @@ from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
-from hooks_app import fleet, halting, manifests, publishing, registry
+from hooks_app import fleet, halting, manifests, publishing, registry, runtimes
 from hooks_app.admin import drafts
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal.admin import changes, operations, showing
@@ -86,9 +86,9 @@ def _runtimes(agent: Agent, head: RegistryHead | None) -> list[dict[str, Any]]:
             "word": _RUNTIME_STATES[state],
             "seen": showing.at(row.last_seen_at, agent.organization),
             "ago": timesince(row.last_seen_at, clock.now()),
-            "tools": len(row.tools),
+            "tools": row.tool_count,
         }
-        for row in agent.runtimes.all()[:REVISIONS]
+        for row in runtimes.of(agent)[:REVISIONS]
     ]
 
 

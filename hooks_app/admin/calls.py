@@ -27,6 +27,7 @@ class CallAdmin(RecordAdmin):
     section = "records"
     place = 20
     icon = "receipt_long"
+    heavy = ("args", "result", "trace", "side_effects", "reason", "error")
     list_display = (
         "started",
         "tool_name",

@@ -81,6 +81,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
     place = 10
     icon = "approval"
     spoken = ("reason",)
+    heavy = ("args", "approved_args", "excerpt", "redact", "policy", "summary", "reason", "outcome_detail")
     list_display = (
         "created",
         "tool_name",
@@ -200,7 +201,11 @@ class ConfirmationRequestAdmin(RecordAdmin):
     @admin.display(description=_("deliveries"))
     def cards(self, row: ConfirmationRequest) -> Any:
         """Where the cards went."""
-        found = Delivery.objects.filter(topic=rows.topic(row.pk)).select_related("channel")
+        found = (
+            Delivery.objects.filter(topic=rows.topic(row.pk))
+            .select_related("channel")
+            .only("status", "channel__slug")
+        )
         return _links(
             "admin:channels_app_delivery_change",
             [(d.pk, f"{d.channel.slug}: {d.get_status_display()}") for d in found],

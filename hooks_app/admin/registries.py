@@ -33,6 +33,7 @@ class PublicationAdmin(_OfAgent):
     about = _("Drafts as they were published")
     place = 50
     icon = "publish"
+    heavy = ("content",)
     list_display = ("time", "agent", "author_name", "comment")
     search_fields = ("agent__slug", "author_name", "comment")
     fields = ("agent", "time", "author_name", "comment", "frozen")
@@ -53,6 +54,7 @@ class RegistryRevisionAdmin(_OfAgent):
     about = _("Numbered registries of agents")
     place = 40
     icon = "tag"
+    heavy = ("manifest",)
     list_display = ("number", "agent", "time", "author_name", "comment", "digest")
     search_fields = ("agent__slug", "author_name", "comment", "digest")
     fields = ("number", "agent", "time", "author_name", "comment", "digest", "publication", "document")
@@ -75,6 +77,7 @@ class RuntimeInstanceAdmin(RecordAdmin):
     section = "records"
     place = 60
     icon = "dns"
+    heavy = ("tools",)
     list_display = ("name", "agent", "surface", "revision", "seen")
     list_filter = (("agent", admin.RelatedOnlyFieldListFilter), "surface", "last_seen_at")
     search_fields = ("name", "agent__slug")

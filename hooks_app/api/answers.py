@@ -189,13 +189,16 @@ class Confirmation(Answer):
     conversation_id: str
     tool_call_id: str
     tool_name: str
-    tool_args: Object
+    tool_args: Object | None = Field(description="Redacted; null in lists.")
+    excerpt: str | None = Field(
+        description="The first 160 characters of the redacted arguments as canonical JSON, as asked."
+    )
     requested_digest: str | None = Field(
         description="Null for people where a part of the arguments is redacted; so is `args_digest`."
     )
     args_digest: str | None
     args_tag: str = Field(description="Of the arguments: the same tag, the same arguments.")
-    approved_args: Object | None
+    approved_args: Object | None = Field(description="Null in lists.")
     hook: str
     initiator: Initiator | None
     initiator_matched: bool = Field(description="Whether the initiator is known to the portal.")

@@ -41,7 +41,10 @@ class ConfirmationsView(Endpoint):
         refuses={404: "not_found"},
     )
     def get(self, request: Request) -> Response:
-        """Newest first. A key sees those of its agents; a person those that concern them."""
+        """Newest first. A key sees those of its agents; a person those that concern them.
+
+        Without arguments: `excerpt` shows how they begin, and reading one request shows them whole.
+        """
         query = self.query(requests.ConfirmationQuery)
         rows = lookups.confirmations_of(self.caller)
         if query.agent is not None:
@@ -50,7 +53,7 @@ class ConfirmationsView(Endpoint):
             rows = _with_status(rows, query.status)
         return Response(
             _KEYSET.page(
-                confirmations.prefetched(rows),
+                confirmations.listed(rows),
                 cursor=query.cursor,
                 limit=query.limit,
                 represent=partial(confirmations.represent_all, people=isinstance(self.caller, PersonCaller)),

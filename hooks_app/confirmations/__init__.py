@@ -12,7 +12,13 @@ from hooks_app.confirmations.decisions import decide
 from hooks_app.confirmations.delivery import mark_undeliverable
 from hooks_app.confirmations.ending import cancel, purge, settle, sweep
 from hooks_app.confirmations.proposals import Initiator, NewRequest
-from hooks_app.confirmations.resources import prefetched, represent, represent_all, represent_deliveries
+from hooks_app.confirmations.resources import (
+    listed,
+    prefetched,
+    represent,
+    represent_all,
+    represent_deliveries,
+)
 from hooks_app.eligibility import Voter, tapped
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "consume",
     "create",
     "decide",
+    "listed",
     "mark_undeliverable",
     "prefetched",
     "purge",

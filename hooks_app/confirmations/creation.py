@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from hookgate import redaction
 
 from channels_app import deliveries, identities
-from hooks_app import approval_cards, digests, eligibility, policies, registry
+from hooks_app import approval_cards, digests, eligibility, excerpts, policies, registry
 from hooks_app.confirmations import proposals, routing, rows, story, switches, transitions
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.confirmations.routing import Route
@@ -114,6 +114,7 @@ def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest
         tool_call_id=request.tool_call_id,
         tool_name=request.tool_name,
         args=request.tool_args,
+        excerpt=excerpts.of(request.tool_args, route.redact),
         redact=route.redact,
         is_redacted=redaction.redact(request.tool_args, route.redact) != request.tool_args,
         writes=route.writes,

@@ -20,6 +20,11 @@ def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[Confirmation
     return queryset.select_related("agent", "organization").prefetch_related(_decisions())
 
 
+def listed(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
+    """``queryset`` with what a list shows of each row: no arguments, which are read and decrypted one by one."""
+    return prefetched(queryset).defer("args", "approved_args")
+
+
 def _decisions() -> Any:
     """Decisions with who made them, in one statement for however many."""
     return Prefetch("decisions", queryset=Decision.objects.select_related("user"))
@@ -30,9 +35,8 @@ def represent(request: ConfirmationRequest, *, people: bool = True) -> dict[str,
 
     ``people``: who reads is a person, and gets no digest where a part of the arguments is hidden.
     """
-    return _resource(
-        request, _DECISIONS.rows(request=request.pk), represent_deliveries(request), people=people
-    )
+    sent = represent_deliveries(request)
+    return _resource(request, _DECISIONS.rows(request=request.pk), sent, people=people, whole=True)
 
 
 def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
@@ -42,19 +46,26 @@ def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
 
 
 def represent_all(requests: Sequence[ConfirmationRequest], *, people: bool = True) -> list[dict[str, Any]]:
-    """The resources of several requests, their decisions and deliveries read at once."""
+    """The resources of several requests as a list has them: without arguments, their decisions and deliveries read at
+    once."""
     prefetch_related_objects(requests, _decisions())
     topics = {request.pk: rows.topic(request.pk) for request in requests}
     shown = deliveries.represent(list(topics.values()))
     return [
-        _resource(request, request.decisions.all(), shown[topics[request.pk]], people=people)
+        _resource(request, request.decisions.all(), shown[topics[request.pk]], people=people, whole=False)
         for request in requests
     ]
 
 
 def _resource(
-    request: ConfirmationRequest, decisions: Iterable[Decision], sent: list[dict[str, Any]], *, people: bool
+    request: ConfirmationRequest,
+    decisions: Iterable[Decision],
+    sent: list[dict[str, Any]],
+    *,
+    people: bool,
+    whole: bool,
 ) -> dict[str, Any]:
+    """``whole``: with its arguments, which a list doesn't read."""
     status = appearance.status_now(request)
     expired_unswept = status != request.status
     hidden = people and request.is_redacted
@@ -65,11 +76,12 @@ def _resource(
         "conversation_id": request.conversation_id,
         "tool_call_id": request.tool_call_id,
         "tool_name": request.tool_name,
-        "tool_args": appearance.redacted(request, request.args),
+        "tool_args": appearance.redacted(request, request.args) if whole else None,
         "requested_digest": None if hidden else request.requested_digest,
         "args_digest": None if hidden else request.args_digest,
         "args_tag": digests.tag(request.organization_id, request.args_digest),
-        "approved_args": _approved_args(request),
+        "excerpt": request.excerpt,
+        "approved_args": _approved_args(request) if whole else None,
         "hook": request.hook,
         "initiator": request.initiator,
         "initiator_matched": request.initiator_user_id is not None,

@@ -80,7 +80,7 @@ def waiting(user: User) -> Waiting:
     """The pending requests, most urgent first."""
     rows = eligibility.visible_to(user).filter(status=Status.PENDING, expires_at__gt=clock.now())
     total = rows.count()
-    shown = confirmations.prefetched(rows).prefetch_related("stages").order_by("expires_at", "id")[:LONGEST]
+    shown = confirmations.listed(rows).prefetch_related("stages").order_by("expires_at", "id")[:LONGEST]
     return _sort(user, shown, more=max(0, total - LONGEST))
 
 
@@ -104,4 +104,4 @@ def _sort(user: User, rows: Iterable[ConfirmationRequest], *, more: int) -> Wait
 def ended(user: User) -> QuerySet[ConfirmationRequest]:
     """What is over, also when nothing has swept it yet; the newest first."""
     over = ~Q(status=Status.PENDING) | Q(expires_at__lte=clock.now())
-    return confirmations.prefetched(eligibility.visible_to(user).filter(over)).order_by("-created_at", "-id")
+    return confirmations.listed(eligibility.visible_to(user).filter(over)).order_by("-created_at", "-id")

@@ -23,8 +23,6 @@ from portal.models import User
 from portal.web import queries
 
 PER_PAGE = 25
-# So much of the arguments, in characters, is shown in a list.
-EXCERPT = 160
 
 
 @require_safe
@@ -56,7 +54,7 @@ def history(request: HttpRequest) -> HttpResponse:
     """What is over, page by page."""
     page = Paginator(lists.ended(_person(request)), PER_PAGE).get_page(request.GET.get("page"))
     items = [
-        {"row": row, "card": _card(row), "status": appearance.status_now(row)} for row in page.object_list
+        {"row": row, "card": _outline(row), "status": appearance.status_now(row)} for row in page.object_list
     ]
     return render(request, "inbox/history.html", {"tab": "history", "page": page, "items": items})
 
@@ -141,9 +139,9 @@ def _deliveries(row: ConfirmationRequest) -> list[dict[str, Any]]:
 def _line(item: Item) -> dict[str, Any]:
     return {
         "row": item.request,
-        "card": _card(item.request),
+        "card": _outline(item.request),
         "standing": item.standing,
-        "excerpt": approval_cards.excerpt(item.request, EXCERPT),
+        "excerpt": approval_cards.excerpt(item.request),
         "hint": _hint(item.request, item.standing),
     }
 
@@ -157,3 +155,7 @@ def _hint(row: ConfirmationRequest, standing: Standing) -> str:
 
 def _card(row: ConfirmationRequest) -> Any:
     return approval_cards.build(row, language=get_language() or "en")
+
+
+def _outline(row: ConfirmationRequest) -> Any:
+    return approval_cards.outline(row, language=get_language() or "en")

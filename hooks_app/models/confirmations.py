@@ -43,6 +43,8 @@ class ConfirmationRequest(models.Model):
     tool_call_id = models.CharField(max_length=200)
     tool_name = models.CharField(max_length=200)
     args: Any = EncryptedJSONField()
+    # The beginning of what people see of them (hooks_app.excerpts): lists read this and no arguments.
+    excerpt: Any = EncryptedJSONField(null=True)
     # Paths that people see as redacted, frozen like the policy.
     redact: Any = models.JSONField(default=list)
     # Whether a part of the arguments is redacted: a digest of them would tell what it is.

@@ -44,6 +44,10 @@ class ClosedChangeList(ChangeList):
         except IncorrectLookupParameters as error:
             raise BadQuery(PAGE_VAR, str(_NO_PAGE)) from error
 
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        """The rows without what no list shows."""
+        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.heavy)
+
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if self.page_num > max(1, self.paginator.num_pages):

@@ -40,6 +40,7 @@ class AuditEventAdmin(RecordAdmin):
     section = "records"
     place = 30
     icon = "history"
+    heavy = ("data",)
     list_display = ("time", "actor", "action", "object", "organization")
     list_filter = (
         ("organization", admin.RelatedOnlyFieldListFilter),

@@ -45,6 +45,9 @@ class ScopedAdmin(ModelAdmin):
     # Rows that nobody edits hold texts of runtimes, models and strangers: they are shown, never saved from here.
     # ``spoken`` names the columns with a person's own words.
     of_strangers = False
+    # Columns that no list reads: what models and runtimes sent, and what must be decrypted. A path through a relation
+    # spares the related row's.
+    heavy: tuple[str, ...] = ()
     spoken: tuple[str, ...] = ()
     list_per_page = 50
     # One page and no more; and no count beside each value of each filter.

@@ -27,7 +27,7 @@ _SHOWN = regex.compile(r'(?i)(?<=\s)((?:title|aria-label|alt|placeholder|label|d
 
 def reveal(response: HttpResponseBase) -> None:
     """Show what the page hides, if it hides anything."""
-    if not isinstance(response, HttpResponse) or not response["Content-Type"].startswith("text/html"):
+    if not isinstance(response, HttpResponse) or not response.get("Content-Type", "").startswith("text/html"):
         return
     if response.content.isascii():
         return

@@ -1,6 +1,7 @@
 """All of Unicode over each place that draws what a model or a stranger wrote."""
 
 import pytest
+from django.http import HttpResponse
 
 from portal.lib import visible
 from portal.web import pages
@@ -30,3 +31,10 @@ def test_a_page_of_our_own_words_is_left_alone() -> None:
     page = '<p class="x">한국어 OpenAPI 简体中文 · “…” – ␣⚠</p>\n\t<b>é</b>'
     assert pages.show(page) is page
     assert not visible.is_suspicious(page)
+
+
+def test_an_answer_without_a_body_passes() -> None:
+    empty = HttpResponse(status=204)
+    del empty.headers["Content-Type"]
+    pages.reveal(empty)
+    assert empty.content == b""
