@@ -9,10 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import F
+
+from channels_app.models import Identity
 from hooks_app import eligibility
 from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from hooks_app.models.policies import Scope
+from portal.models import User
 
 # A seat: of a person, or in a stage that any member of the chat decides of whoever voted.
 Seat = UUID | str
@@ -41,13 +45,14 @@ def seat(request: ConfirmationRequest, stage: Stage, votes: Sequence[Decision]) 
     """
     if not votes:
         return Seating({})
-    seats = _seats(request, stage, [vote.user_id for vote in votes if vote.user_id])
+    of_chat = stage.scope == Scope.CHANNEL_MEMBERS
+    fillable = _seats_of_chat(request, votes) if of_chat else _seats_of_people(request, stage, votes)
     barred = _barred(request, votes)
     holders: dict[Seat, Decision] = {}
     for vote in votes:
         if vote.decision == "approve" and vote.user_id in barred:
             continue
-        free = next((seat for seat in _of(vote, stage, seats) if seat not in holders), None)
+        free = next((seat for seat in fillable[vote.pk] if seat not in holders), None)
         if free is not None:
             holders[free] = vote
     return Seating(holders)
@@ -62,11 +67,50 @@ def holder(request: ConfirmationRequest, stage: Stage, seating: Seating, voter: 
     return taken[0] if taken and len(taken) == len(seats) else None
 
 
-def _of(vote: Decision, stage: Stage, seats: Mapping[UUID, Sequence[Seat]]) -> Sequence[Seat]:
-    if stage.scope == Scope.CHANNEL_MEMBERS:
-        # The account was enough when it voted; a person who was switched off since is not.
-        return [vote.voter] if vote.user is None or vote.user.is_active else []
-    return seats.get(vote.user_id, []) if vote.user_id else []
+def _seats_of_people(
+    request: ConfirmationRequest, stage: Stage, votes: Sequence[Decision]
+) -> dict[UUID, Sequence[Seat]]:
+    """The seats that each vote may fill, by the vote's id. A tap's vote is its person's while the account is theirs."""
+    seats = _seats(request, stage, [vote.user_id for vote in votes if vote.user_id])
+    bound = _bound(request, votes)
+    return {
+        vote.pk: seats[vote.user_id]
+        if vote.user_id in seats and (vote.identity_facts is None or bound.get(vote.pk) == vote.user)
+        else []
+        for vote in votes
+    }
+
+
+def _seats_of_chat(request: ConfirmationRequest, votes: Sequence[Decision]) -> dict[UUID, Sequence[Seat]]:
+    """Likewise where any account of the chat decides: the account was enough when it voted. A person who was switched
+    off since is not, and two accounts that turned out to be one person's have one seat."""
+    bound = _bound(request, votes)
+    found: dict[UUID, Sequence[Seat]] = {}
+    for vote in votes:
+        user = vote.user or bound.get(vote.pk)
+        if user is None:
+            found[vote.pk] = [vote.voter]
+        else:
+            found[vote.pk] = [Voter(user=user).key] if user.is_active else []
+    return found
+
+
+def _bound(request: ConfirmationRequest, votes: Sequence[Decision]) -> dict[UUID, User]:
+    """Whose account each vote of a tap was cast with, as accounts are bound now, by the vote's id."""
+    by_tap = {vote.pk: vote.identity_facts for vote in votes if vote.identity_facts is not None}
+    if not by_tap:
+        return {}
+    rows = Identity.objects.filter(
+        organization=request.organization_id,
+        external_id__in={facts["external_id"] for facts in by_tap.values()},
+        app__channels__slug__in={facts["channel"] for facts in by_tap.values()},
+    ).select_related("user")
+    found = {(row.slug, row.external_id): row.user for row in rows.annotate(slug=F("app__channels__slug"))}
+    return {
+        vote: found[key]
+        for vote, facts in by_tap.items()
+        if (key := (facts["channel"], facts["external_id"])) in found
+    }
 
 
 def _seats(request: ConfirmationRequest, stage: Stage, voters: Iterable[UUID]) -> dict[UUID, list[Seat]]:

@@ -14,7 +14,7 @@ from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from hooks_app.seating import Seating
 from portal import audit
-from portal.audit import Actor
+from portal.audit import SYSTEM, Actor
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
 
@@ -64,7 +64,7 @@ def _vote(
     votes = list(stage.decisions.select_related("user"))
     earlier = eligibility.earlier(row, votes, voter)
     if earlier is not None:
-        return _repeat(row, stage, votes, earlier, decision, actor=_actor(voter), is_open=bool(taken))
+        return _repeat(row, stage, votes, earlier, voter, decision, is_open=bool(taken))
     refusal = eligibility.judge(row, stage, voter, decision)
     if refusal:
         raise refusal
@@ -99,24 +99,43 @@ def _repeat(
     stage: Stage,
     votes: Sequence[Decision],
     earlier: Decision,
+    voter: Voter,
     decision: str,
     *,
-    actor: Actor,
     is_open: bool,
 ) -> ConfirmationRequest:
     """The same voter again. Another decision is refused; the same one changes nothing, unless votes that didn't count
-    when the last one came do now, which nothing else would notice."""
+    when the last one came do now, which nothing else would notice; or the person stands by a vote of an account that is
+    no longer theirs."""
     if earlier.decision != decision:
         raise Problem(
             409, "already_voted", f"You have decided already: {earlier.decision}. A decision stands."
         )
     if not is_open:
         raise _Unchanged
+    before = [vote.counts for vote in votes]
     seated = _judge_again(row, stage, votes)
-    if not seated.counts(earlier) or seated.count(decision) < _needed(stage, decision):
+    if not seated.counts(earlier) and _stands_by(row, stage, earlier, voter):
+        seated = _judge_again(row, stage, votes)
+    is_news = before != [vote.counts for vote in votes] or seated.count(decision) >= _needed(stage, decision)
+    if not seated.counts(earlier) or not is_news:
         raise _Unchanged
-    _conclude(row, stage, actor, decision, earlier.reason, counted=seated.count(decision))
+    _conclude(row, stage, _actor(voter), decision, earlier.reason, counted=seated.count(decision))
     return row
+
+
+def _stands_by(row: ConfirmationRequest, stage: Stage, vote: Decision, voter: Voter) -> bool:
+    """Let a vote rest on the way that its own person has chosen now. ``account`` stays: that one has voted."""
+    if voter.user is None or vote.user_id != voter.user.pk:
+        return False
+    facts = _account_facts(voter)
+    if facts == vote.identity_facts or eligibility.judge(row, stage, voter, vote.decision):
+        return False
+    vote.identity = voter.account.identity if voter.account else None
+    vote.identity_facts = facts
+    vote.save(update_fields=["identity", "identity_facts"])
+    _note(row, stage, voter, "decision.confirmed", vote.decision, vote.reason)
+    return True
 
 
 def _judge_again(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decision]) -> Seating:
@@ -126,6 +145,16 @@ def _judge_again(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decisio
         if vote.counts != seated.counts(vote):
             vote.counts = seated.counts(vote)
             vote.save(update_fields=["counts"])
+            transitions.record(
+                row,
+                "decision.counted" if vote.counts else "decision.discounted",
+                actor=SYSTEM,
+                data={
+                    "decision": vote.decision,
+                    "voter": vote.user_name or vote.voter,
+                    "stage": stage.number,
+                },
+            )
     return seated
 
 
@@ -144,21 +173,30 @@ def _record(
         user=voter.user,
         user_name=voter.user.username if voter.user else "",
         identity=account.identity if account else None,
-        identity_facts={
-            "channel": account.channel.slug,
-            "external_id": account.external_id,
-            "name": _account_name(voter),
-        }
-        if account
-        else None,
+        identity_facts=_account_facts(voter),
         voter=voter.key,
         account=voter.account_key,
         reason=reason,
         at=now,
     )
+    _note(row, stage, voter, "decision.recorded", decision, reason)
+
+
+def _account_facts(voter: Voter) -> dict[str, str] | None:
+    """What a decision keeps of the account that tapped, by value."""
+    if voter.account is None:
+        return None
+    slug, external_id = voter.account.channel.slug, voter.account.external_id
+    return {"channel": slug, "external_id": external_id, "name": _account_name(voter)}
+
+
+def _note(
+    row: ConfirmationRequest, stage: Stage, voter: Voter, action: str, decision: str, reason: str | None
+) -> None:
+    account = voter.account
     transitions.record(
         row,
-        "decision.recorded",
+        action,
         actor=_actor(voter),
         data={
             "decision": decision,

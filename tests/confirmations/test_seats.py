@@ -9,7 +9,7 @@ import pytest
 from channels_app.models import Identity
 from hooks_app import confirmations, eligibility
 from hooks_app.models import ConfirmationRequest, Decision
-from portal.models import Absence, Group, GroupMember, User
+from portal.models import Absence, AuditEvent, Group, GroupMember, User
 from tests import make
 from tests.confirmations.conftest import refused
 from tests.confirmations.world import World, state
@@ -204,9 +204,13 @@ def test_an_account_that_has_voted_is_the_voter_that_it_was(world: World, time: 
     world.tap(row, "ou_1", "approve")
     assert not world.tap(row, "ou_1", "reject").ok
     assert (state(row), list(counting(row))) == ("pending", ["bob"])
-    # Carol herself has a vote, by any other way.
+    # Carol herself has a vote, by any other way; and Bob's counts while the account is his, or he stands by it himself.
     world.approve(row, world.carol)
-    assert state(row) == "approved"
+    assert (state(row), counting(row)) == ("pending", {"bob": False, "carol": True})
+    assert world.approve(row, world.bob).status == "approved"
+    assert Decision.objects.filter(request=row).count() == 2
+    confirmed = AuditEvent.objects.get(action="decision.confirmed")
+    assert (confirmed.actor_name, confirmed.data["account"]) == ("bob", None)
 
 
 def test_a_person_with_a_second_account_has_voted(world: World, time: Clock, group: Group) -> None:
