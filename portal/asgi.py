@@ -1,4 +1,5 @@
-"""The way in: long-lived requests first, then the sandbox, then Django; each request's body bounded."""
+"""The way in: long-lived requests first, then the sandbox, then Django; each request's body bounded, each answer of the
+API with the version of its contract."""
 
 import os
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ _django: Any = get_asgi_application()
 
 from portal import traffic, wakeups  # noqa: E402
 from portal.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
+from portal.contract import NamedContract  # noqa: E402
 from portal.lib import deadline  # noqa: E402
 
 deadline.serve()
@@ -73,12 +75,14 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
-application = traffic.CountedRequests(
-    BoundedBodies(
-        Portal(
-            waiting=import_string(settings.WAITING_APPLICATION),
-            sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
-            rest=import_string(settings.SHORTCUT)(_django),
+application = NamedContract(
+    traffic.CountedRequests(
+        BoundedBodies(
+            Portal(
+                waiting=import_string(settings.WAITING_APPLICATION),
+                sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
+                rest=import_string(settings.SHORTCUT)(_django),
+            )
         )
     )
 )

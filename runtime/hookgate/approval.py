@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from hookgate import canonical
+from hookgate import canonical, contract
 from hookgate.pacing import Pacing
 from hookgate.portal import Lane, Portal, Refused, Reply, Unreachable
 from hookgate.waits import Feed, Waits, read_resource
@@ -73,11 +73,14 @@ class Approval:
         # Kept in memory only: a process that died can't pass for the one that consumed.
         self._attempt = str(uuid.uuid4())
         self._use_by = 0.0
+        self._older: int | None = None
         self._creating: asyncio.Task[dict[str, Any]] | None = None
         self._waiting: asyncio.Task[dict[str, Any] | None] | None = None
 
     async def request(self, body: Mapping[str, Any]) -> Verdict:
         """Ask people and wait for the end of it. Raises Unreachable, Refused and Detached."""
+        if (version := self._portal.contract) is not None and version < contract.VERSION:
+            return Verdict(False, contract.explain_older(version))
         # From before: should the stream be connected again meanwhile, an end may go unheard.
         epoch = self._feed.epoch
         # Shielded: a call that is cancelled meanwhile must still learn which request to take back.
@@ -86,6 +89,10 @@ class Approval:
         resource = await asyncio.shield(self._creating)
         if self._detached:
             raise Detached
+        if self._older is not None:
+            # One of several processes of the portal, which is being upgraded: what it was asked is taken back.
+            await self.cancel()
+            return Verdict(False, contract.explain_older(self._older))
         if (difference := _find_difference(resource, body)) is not None:
             return Verdict(False, difference)
         if self._cancelled:
@@ -225,8 +232,10 @@ class Approval:
             self._waiting.cancel()
 
     async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        resource = read_resource(await self._persist("POST", "confirmations", body, lane="asks"))
+        reply = await self._persist("POST", "confirmations", body, lane="asks")
+        resource = read_resource(reply)
         self.id = resource["id"]
+        self._older = reply.contract if reply.contract < contract.VERSION else None
         return resource
 
     async def _persist(

@@ -41,7 +41,8 @@ class EventStreams:
         self.opened += 1
         kind = "text/html" if self.kind == "html" else "text/event-stream; charset=utf-8"
         writer.write(
-            f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+            f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nhookgate-contract: 3\r\n"
+            "transfer-encoding: chunked\r\n\r\n".encode()
         )
         held = self.open.setdefault(agent, [])
         held.append(writer)

@@ -55,6 +55,8 @@ class FakePortal:
         self.calls: dict[str, JSON] = {}
         self.messages: list[tuple[str, JSON]] = []
         self.tools: dict[str, JSON] = {}
+        # What the portal names in each answer; None is a portal of before the header.
+        self.contract: str | None = "3"
         self.limit = 10
         self.limit_calls: dict[str, JSON] = {}
         self.timeout = 60.0
@@ -191,6 +193,7 @@ class FakePortal:
         extra: dict[str, str],
         missing: int = 0,
     ) -> None:
+        extra = extra if self.contract is None else {"hookgate-contract": self.contract, **extra}
         lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in extra.items())]
         if status not in (204, 304):
             lines += ["content-type: application/json", f"content-length: {len(payload) + missing}"]
