@@ -125,7 +125,7 @@ def test_a_call_that_is_refused_changes_nothing_later(world: World, call: str) -
 def test_people_are_told_on_a_page(world: World) -> None:
     row = world.ask()
     browser = Client(raise_request_exception=False, headers={"Accept": "text/html"})
-    browser.force_login(world.bob)
+    browser.force_login(world.bob, backend="django.contrib.auth.backends.ModelBackend")
     with held():
         page = timed(lambda: browser.post(f"/inbox/{row.pk}/", {"decision": "approve"}))
     assert page.status_code == 503
