@@ -112,6 +112,7 @@ def load_sample(portal: PortalProcess) -> str:
 
 def main() -> int:
     """Serve the sample until Ctrl-C."""
+    os.umask(0o077)  # the database signs people in, and the log has their names
     number = port()
     folder = Path(os.environ.get("HOOKGATE_VAR_DIR") or ROOT / "var")
     with occupy(folder):

@@ -7,6 +7,8 @@ from pathlib import Path
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 
+from portal.lib import closed
+
 
 def text(name: str, default: str = "") -> str:
     """The variable, stripped; an empty one counts as unset."""
@@ -70,8 +72,8 @@ def kept_secret(name: str, folder: Path) -> str:
     if given:
         return given
     path = folder / name.lower().removeprefix("hookgate_")
+    closed.make_folder(folder)
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         value = Fernet.generate_key().decode() if "ENCRYPTION" in name else secrets.token_urlsafe(48)
         temporary = path.with_suffix(f".{secrets.token_hex(4)}")
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -82,4 +84,5 @@ def kept_secret(name: str, folder: Path) -> str:
             pass
         finally:
             temporary.unlink()
+    closed.close_file(path)
     return path.read_text(encoding="utf-8").strip()

@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from portal import environment
+from portal.lib import closed
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Where the embedded installation keeps its database and generated secrets.
@@ -128,7 +129,9 @@ TEMPLATES = [
 DATABASE_URL = environment.secret("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'hookgate.sqlite3'}"
 _database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
 if _database["ENGINE"] == "django.db.backends.sqlite3":
-    VAR_DIR.mkdir(parents=True, exist_ok=True)
+    if Path(_database["NAME"]).parent == VAR_DIR:
+        closed.make_folder(VAR_DIR)
+    closed.close_database(Path(_database["NAME"]))
     _database["ENGINE"] = "portal.sqlite"
     _database["OPTIONS"] = {
         # Writers queue at BEGIN instead of failing in the middle; a commit is on disk before it is answered.
@@ -223,10 +226,14 @@ if not STATIC_DIR and VAR_DIR.is_dir() and os.access(VAR_DIR, os.W_OK):
     STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns about a folder that `collectstatic` has not made yet
 # A fresh clone serves its static files without `collectstatic`; where they were collected, that folder is all.
 WHITENOISE_USE_FINDERS = not STATIC_DIR
+# Static files may be read by whatever serves them, whoever collected them.
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+# The proxy that ends TLS redirects to it, and what else lives below the portal's domain isn't the portal's to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _origin.scheme == "https"

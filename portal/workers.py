@@ -3,6 +3,7 @@
 Imported with the Celery application, and connected to its signals there.
 """
 
+import os
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from celery import signals
 from django.conf import settings
 
 from portal import heartbeats
+from portal.lib import closed
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +28,11 @@ def keep_format(**kwargs: Any) -> None:
     from celery.apps import worker
 
     worker.safe_say = lambda *_: None  # type: ignore[attr-defined]  # the stubs leave it out
+
+
+def keep_to_itself(**kwargs: Any) -> None:
+    """What the process makes (its schedule, signs of life) is its account's alone."""
+    os.umask(closed.UMASK)
 
 
 def note_stop(how: str, **kwargs: Any) -> None:
@@ -104,6 +111,8 @@ def note_end(task_id: str, task: Any, state: str | None = None, **kwargs: Any) -
 def connect() -> None:
     """Connect everything, once."""
     signals.setup_logging.connect(keep_logging)
+    signals.worker_init.connect(keep_to_itself)
+    signals.beat_init.connect(keep_to_itself)
     signals.worker_init.connect(keep_format)
     signals.worker_init.connect(open_metrics)
     signals.worker_shutting_down.connect(note_stop)

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base
 
-from portal.lib import deadline
+from portal.lib import closed, deadline
 
 
 class Turns:
@@ -65,7 +65,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._busy_ms = 0
 
     def get_new_connection(self, conn_params: Any) -> Any:
-        """A connection, in the sense of the driver."""
+        """A connection, in the sense of the driver, to a file that is this account's alone."""
+        closed.make_database(str(conn_params["database"]))
         connection = super().get_new_connection(conn_params)
         # What the driver was given by the settings; whoever waits for less says so with the first statement.
         self._busy_ms = round(self.settings_dict["OPTIONS"].get("timeout", 5) * 1000)

@@ -6,6 +6,8 @@ which runs all of them as nobody on a copy that can't be written.
 
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +23,13 @@ from tests.operations import compose
 from tests.operations.compose import OURS, ROOT
 
 # Variables of the official image.
+SECRETS = {
+    "database_url": "postgresql://hookgate:0123456789abcdef@postgres/hookgate",
+    "redis_url": "redis://:0123456789abcdef@redis:6379/0",
+    "secret_key": "n0t-Random_but-as-Long_as-the-page_makes-it_0123456789abcdefghij",
+    "encryption_keys": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+    "metrics_token": "scrape-me",
+}
 POSTGRES = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD_FILE"}
 
 
@@ -97,7 +106,7 @@ def test_each_variable_is_read_and_each_secret_is_a_file(name: str) -> None:
             assert known[secret], f"{secret} can't come from a file"
             assert value.removeprefix("/run/secrets/") in service["secrets"]
     assert set(service["secrets"]) <= set(compose.document()["secrets"])
-    assert not any(known.get(v) for v in service["environment"] if v != "REDIS_URL"), "a secret in the open"
+    assert not any(known.get(v) for v in service["environment"]), "a secret in the open"
     assert ("HOOKGATE_METRICS_LISTEN" in service["environment"]) == (name == "worker")
 
 
@@ -140,6 +149,27 @@ def test_only_what_runs_goes_into_the_image() -> None:
     assert "locale/ko/LC_MESSAGES/django.mo" in sent
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert {"secrets/", "var/"} <= set(ignored)
+
+
+@pytest.mark.parametrize("name", ["web", "worker"])
+def test_check_deploy_has_nothing_to_say(tmp_path: Path, name: str) -> None:
+    """With the secrets that docs/operations.md makes."""
+    wanted = compose.service(name)["environment"]
+    (secrets := tmp_path / "secrets").mkdir()
+    for secret, value in SECRETS.items():
+        (secrets / secret).write_text(value)
+    assert {v.rpartition("/")[2] for k, v in wanted.items() if k.endswith("_FILE")} <= set(SECRETS)
+    environment = {key: value.replace("/run/secrets", str(secrets)) for key, value in wanted.items()}
+    environment |= {"HOOKGATE_VAR_DIR": str(tmp_path), "HOOKGATE_METRICS_DIR": str(tmp_path / "metrics")}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKGATE_")}
+    checked = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=ROOT,
+        env={**inherited, "DATABASE_URL": "", "REDIS_URL": "", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_signs_of_life(

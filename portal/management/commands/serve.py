@@ -13,8 +13,8 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from portal import embedded, environment, exposition, server, supervisor
-from portal.lib import deadline
+from portal import checks, embedded, environment, exposition, server, supervisor
+from portal.lib import closed, deadline
 from portal.management.base import PortalCommand
 
 log = structlog.get_logger(__name__)
@@ -42,6 +42,7 @@ class Command(PortalCommand):
             raise CommandError(
                 "--workers: use 1, or set REDIS_URL: several processes wake each other through Redis alone"
             )
+        os.umask(closed.UMASK)
         deadline.serve()
         require_migrations()
         server.raise_open_files()
@@ -52,6 +53,8 @@ class Command(PortalCommand):
         host, port = listener.getsockname()[:2]
         follow_address(host, port)
         exposition.sweep_folder()
+        for warning in checks.exposed(host):
+            log.warning("serve.exposed", warning=warning.msg, remedy=warning.hint)
         self._say_where(f"http://{_literal(host)}:{port}")
         if settings.REDIS_URL:
             run_web(listener, workers=workers)
