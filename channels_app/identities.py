@@ -4,6 +4,7 @@ from django.db import transaction
 
 from channels_app.models import App, Channel, Identity
 from portal import audit
+from portal.lib import visible
 from portal.lib.problems import FieldError, invalid
 from portal.models import Membership, Organization, User
 
@@ -23,7 +24,12 @@ def bind(
     The same binding again changes nothing but the name. Raises 400 ``invalid``: ``external_id`` when the account is
     somebody else's already, ``channel`` for another organization's, ``user`` for somebody who is no member.
     """
-    if not external_id or len(external_id) > 200 or any(c.isspace() for c in external_id):
+    if (
+        not external_id
+        or len(external_id) > 200
+        or any(c.isspace() for c in external_id)
+        or visible.hides(external_id)
+    ):
         raise invalid(
             FieldError("external_id", "invalid", "use the platform's id of the account, such as ou_…")
         )

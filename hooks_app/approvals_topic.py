@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from channels_app.adapters.base import Reply, Tap
 from channels_app.models import Delivery, Identity
-from hooks_app import approval_cards, confirmations, eligibility
+from hooks_app import approval_cards, confirmations, eligibility, seating
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
 from portal import metrics
@@ -80,6 +80,8 @@ def _thank(row: ConfirmationRequest, action: str) -> str:
 def _refuse(
     problem: Problem, row: ConfirmationRequest, delivery: Delivery, tap: Tap, identity: Identity | None
 ) -> Reply:
+    if isinstance(problem, seating.SeatTaken):
+        return _reply(_seat_taken(problem), row, delivery, ok=False)
     if problem.code in ("already_decided", "expired", "already_voted"):
         return _reply(_ENDS[problem.code](row), row, delivery, ok=False)
     if problem.code == "not_an_approver" and identity is None:
@@ -114,6 +116,12 @@ def _already(row: ConfirmationRequest) -> str:
 
 def _expired(row: ConfirmationRequest) -> str:
     return _("Too late: the deadline was %(when)s.") % {"when": approval_cards.at(row, row.expires_at)}
+
+
+def _seat_taken(problem: seating.SeatTaken) -> str:
+    return _("%(who)s has decided already on the same seat, which has one vote.") % {
+        "who": approval_cards.name_of(problem.vote)
+    }
 
 
 def _voted(row: ConfirmationRequest) -> str:

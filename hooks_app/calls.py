@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
+from hookgate import addresses
 
 from hooks_app import digests
 from hooks_app import metrics as measures
@@ -140,7 +141,11 @@ def _first_or_final(rows: Iterable[ConnectorCallLog]) -> dict[UUID, ConnectorCal
 
 
 def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
-    user_id = entry.user if isinstance(entry.user, str) else (entry.user or {}).get("id")
+    user = entry.user
+    if isinstance(user, dict) and user.get("email"):
+        # One person is found under one address, as at requests. Unlike there nothing is refused: it has happened.
+        user = {**user, "email": addresses.find(user["email"]) or user["email"]}
+    user_id = user if isinstance(user, str) else (user or {}).get("id")
     return ConnectorCallLog(
         id=entry.id,
         organization_id=entry.agent.organization_id,
@@ -151,7 +156,7 @@ def _row(entry: Entry, runtime: str) -> ConnectorCallLog:
         conversation_id=entry.conversation_id,
         tool_call_id=entry.tool_call_id,
         tool_name=entry.tool_name,
-        user=entry.user,
+        user=user,
         user_id_text=user_id or "",
         surface=entry.surface,
         status=entry.status,
@@ -199,7 +204,8 @@ def find(rows: QuerySet[ConnectorCallLog], wanted: Filter) -> QuerySet[Connector
         rows = rows.filter(status=wanted.status)
     if wanted.user is not None:
         who = wanted.user
-        rows = rows.filter(Q(user_id_text=who) | Q(user__email=who) | Q(user__name=who))
+        emails = {who, addresses.find(who) or who}
+        rows = rows.filter(Q(user_id_text=who) | Q(user__email__in=emails) | Q(user__name=who))
     if wanted.hook is not None:
         # JSON containment is no common ground of the two databases, but both write this text the same way.
         part = f'"hook": {json.dumps(wanted.hook)}'

@@ -16,10 +16,22 @@ from hooks_app import eligibility
 from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from hooks_app.models.policies import Scope
+from portal.lib.problems import Problem
 from portal.models import User
 
 # A seat: of a person, or in a stage that any member of the chat decides of whoever voted.
 Seat = UUID | str
+
+
+class SeatTaken(Problem):
+    """409 ``already_voted``: somebody else has cast the one vote of the seat. ``vote`` is theirs."""
+
+    def __init__(self, vote: Decision) -> None:
+        self.vote = vote
+        who = vote.user.display_name if vote.user else vote.user_name or "An account of the chat"
+        super().__init__(
+            409, "already_voted", f"{who} has voted on the same seat: {vote.decision}. A seat has one vote."
+        )
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,15 @@ def holder(request: ConfirmationRequest, stage: Stage, seating: Seating, voter: 
     seats = _seats(request, stage, [voter.user.pk])[voter.user.pk]
     taken = [seating.holders[seat] for seat in seats if seat in seating.holders]
     return taken[0] if taken and len(taken) == len(seats) else None
+
+
+def refusal(request: ConfirmationRequest, stage: Stage, user: User) -> SeatTaken | None:
+    """Why the vote of ``user``, who hasn't voted and may otherwise, would find no seat; ``None`` where one is free."""
+    votes = list(stage.decisions.select_related("user"))
+    if not votes:
+        return None
+    found = holder(request, stage, seat(request, stage, votes), Voter(user=user))
+    return SeatTaken(found) if found else None
 
 
 def _seats_of_people(

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from hooks_app.conditions import walks
 from hooks_app.models.connectors import ACTION_PATTERN, CONNECTOR_PATTERN
+from portal.lib import visible
 from portal.models import User
 from portal.models.organizations import SLUG_PATTERN
 
@@ -41,6 +42,8 @@ def _check_normal(value: str) -> str:
     # What looks alike is one name, as everywhere that user names are made.
     if User.normalize_username(value) != value:
         raise _refuse(f"must be written as {User.normalize_username(value)}")
+    if visible.hides(value):
+        raise _refuse(f"must not hold what nobody sees: {visible.line(value)}")
     return value
 
 

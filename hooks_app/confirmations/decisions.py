@@ -12,7 +12,7 @@ from hooks_app import appearance, eligibility, seating
 from hooks_app.confirmations import rows, story, transitions
 from hooks_app.eligibility import Voter
 from hooks_app.models import ConfirmationRequest, Decision, Stage
-from hooks_app.seating import Seating
+from hooks_app.seating import Seating, SeatTaken
 from portal import audit
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock
@@ -89,8 +89,7 @@ def _take_seat(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decision]
     seated = _judge_again(row, stage, votes)
     holder = seating.holder(row, stage, seated, voter) if votes else None
     if holder is not None:
-        who = holder.user.display_name if holder.user else holder.user_name
-        raise Problem(409, "already_voted", f"{who} has voted on this seat already: {holder.decision}.")
+        raise SeatTaken(holder)
     return seated
 
 
@@ -108,9 +107,10 @@ def _repeat(
     when the last one came do now, which nothing else would notice; or the person stands by a vote of an account that is
     no longer theirs."""
     if earlier.decision != decision:
-        raise Problem(
-            409, "already_voted", f"You have decided already: {earlier.decision}. A decision stands."
-        )
+        # By account alone it may have been somebody else, to whom the account belonged then.
+        same = earlier.user_id is None or (voter.user is not None and earlier.user_id == voter.user.pk)
+        who = "You have" if same else f"This account has, as {earlier.user_name},"
+        raise Problem(409, "already_voted", f"{who} decided already: {earlier.decision}. A decision stands.")
     if not is_open:
         raise _Unchanged
     before = [vote.counts for vote in votes]

@@ -94,6 +94,15 @@ def _resource(
         "expires_at": clock.rfc3339(request.expires_at),
         "ended_at": clock.rfc3339(request.expires_at if expired_unswept else request.ended_at),
         "reason": request.reason,
+        **_use(request),
+        "deliveries": sent,
+        "url": appearance.url(request),
+    }
+
+
+def _use(request: ConfirmationRequest) -> dict[str, Any]:
+    """What became of the request after its end: why nobody was asked, when it was used, what came of it."""
+    return {
         "refused_by": request.refused_by,
         "grant": str(request.grant) if request.grant else None,
         "start_by": clock.rfc3339(request.start_by),
@@ -101,8 +110,6 @@ def _resource(
         "outcome": request.outcome,
         "outcome_detail": request.outcome_detail,
         "outcome_at": clock.rfc3339(request.outcome_at),
-        "deliveries": sent,
-        "url": appearance.url(request),
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Q, QuerySet
 
-from hooks_app import confirmations, eligibility
+from hooks_app import confirmations, eligibility, seating
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
 from portal.lib.problems import Problem
@@ -67,11 +67,15 @@ class Waiting:
 def standing(request: ConfirmationRequest, user: User) -> Standing:
     """Judge ``user`` as a vote would, without voting."""
     stage = eligibility.current_stage(request)
+    # One that doesn't count any more can be cast again.
+    vote = stage.decisions.filter(user=user, counts=True).first()
+    taken = None if vote else seating.refusal(request, stage, user)
     return Standing(
         refusals={
-            decision: eligibility.may_decide(request, user, decision) for decision in ("approve", "reject")
+            decision: eligibility.may_decide(request, user, decision) or taken
+            for decision in ("approve", "reject")
         },
-        vote=stage.decisions.filter(user=user).first(),
+        vote=vote,
         in_scope=eligibility.people(request, stage).filter(pk=user.pk).exists(),
     )
 

@@ -8,6 +8,7 @@ from hooks_app import appearance, confirmations, eligibility
 from hooks_app.approval_cards import at, name_of
 from hooks_app.models import ConfirmationRequest
 from hooks_app.models.policies import Scope
+from hooks_app.seating import SeatTaken
 from portal.lib.problems import Problem
 
 _ONLY: dict[str, Promise] = {
@@ -45,7 +46,17 @@ def refusal(request: ConfirmationRequest, problem: Problem) -> str:
         return str(_ONLY[eligibility.current_stage(request).scope])
     if problem.code == "already_decided":
         return _already_decided(request)
+    if isinstance(problem, SeatTaken):
+        return seat_taken(problem)
     return str(_PLAIN.get(problem.code, problem.detail))
+
+
+def seat_taken(problem: SeatTaken) -> str:
+    """That somebody else has cast the vote that this person could have cast."""
+    values = {"who": name_of(problem.vote)}
+    if problem.vote.decision == "approve":
+        return _("%(who)s has approved already on the same seat, which has one vote.") % values
+    return _("%(who)s has rejected already on the same seat, which has one vote.") % values
 
 
 def _channel_only(request: ConfirmationRequest) -> str:
@@ -58,7 +69,7 @@ def _channel_only(request: ConfirmationRequest) -> str:
 
 def _already_decided(request: ConfirmationRequest) -> str:
     status = str(_ENDED.get(appearance.status_now(request), request.status))
-    names = ", ".join(name_of(vote) for vote in request.decisions.all())
+    names = ", ".join(name_of(vote) for vote in request.decisions.all() if vote.counts)
     ended = at(request, request.ended_at or request.expires_at)
     if not names:
         return _("The request has ended already: %(status)s, %(when)s.") % {"status": status, "when": ended}

@@ -1,10 +1,11 @@
 """The portal's user."""
 
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from portal.lib import ids
+from portal.lib import ids, visible
 from portal.lib.fields import AddressField
 
 
@@ -14,6 +15,15 @@ class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     # What an initiator is matched by; comparisons are of its normal form.
     email = AddressField(_("email address"), blank=True)
+
+    def clean(self) -> None:
+        """A name that holds what nobody sees is a second person who looks like the first. Raises ValidationError."""
+        super().clean()
+        if visible.hides(self.username):
+            text = _("This name holds a character that nobody sees: %(name)s") % {
+                "name": visible.line(self.username)
+            }
+            raise ValidationError({"username": text})
 
     @property
     def display_name(self) -> str:

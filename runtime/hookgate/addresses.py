@@ -44,7 +44,9 @@ def normalize(text: str) -> str:
     bare = text.strip() if len(text) <= 2 * MAX_LENGTH else ""
     if not bare or is_unseen(bare):
         raise NotAnAddress
-    local, at, domain = _fold(bare).rpartition("@")
+    # Folded each by itself: ß and ss are the same letters before the @, and two domains behind it (RFC 5894 4.4).
+    local, at, domain = unicodedata.normalize("NFKC", bare).rpartition("@")
+    local = _fold(local)
     address = f"{local}@{_domain(domain)}"
     octets = len(local.encode("utf-8", "surrogatepass"))
     if not at or not _is_local(local) or octets > _MAX_LOCAL or len(address.encode()) > MAX_LENGTH:
@@ -84,7 +86,12 @@ def _is_local(local: str) -> bool:
 
 
 def _domain(domain: str) -> str:
+    """A host name with a top-level domain, or ``localhost``: as the portal's accounts have always been checked."""
     try:
-        return idna.encode(domain.removesuffix("."), uts46=True, std3_rules=True).decode("ascii").lower()
+        found = idna.encode(domain, uts46=True, std3_rules=True).decode("ascii").lower().removesuffix(".")
     except (idna.IDNAError, UnicodeError):
         raise NotAnAddress from None
+    *above, top = found.split(".")
+    if (not above and top != "localhost") or top.isdigit():
+        raise NotAnAddress
+    return found

@@ -1,18 +1,24 @@
 """Four eyes by identity: however the initiator is written, it is the same person or nobody."""
 
 import unicodedata
+import uuid
 from importlib import import_module
 from typing import Literal
 
 import pytest
 from django.apps import apps
+from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
 
-from hooks_app import confirmations, digests
+from hooks_app import calls, confirmations, digests
+from hooks_app.config.apply import apply
+from hooks_app.config.errors import ConfigInvalid
 from hooks_app.confirmations import Initiator
-from hooks_app.models import ConfirmationRequest
+from hooks_app.models import ConfirmationRequest, ConnectorCallLog
+from portal import audit
+from portal.lib import clock
 from portal.models import User
 from tests import make
 from tests.confirmations.conftest import refused
@@ -160,3 +166,41 @@ def test_migrate_stops_where_two_accounts_would_be_one_person(world: World, one:
     assert "outsider" in str(stopped.value)
     world.carol.refresh_from_db()
     assert world.carol.email == "CAROL@acme.test"
+
+
+@pytest.mark.parametrize("external_id", ["ou\u200bbob", "ou_bob\u3164", "ou_bob ", "ou\tbob", "ou_bob\ufe0f"])
+def test_no_account_is_bound_under_an_id_that_hides_something(world: World, external_id: str) -> None:
+    with refused(400, "invalid") as problem:
+        world.bind(world.bob, external_id)
+    assert [error.path for error in problem.value.errors] == ["external_id"]
+
+
+@pytest.mark.parametrize("name", ["bob\u115f", "bob\u3164", "bo\u1160b", "b\uffa0ob"])
+def test_no_user_name_looks_like_another_for_what_nobody_sees(world: World, name: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        User(username=name, password="x").full_clean()
+    assert list(caught.value.message_dict) == ["username"]
+    document = {
+        "apiVersion": "hookgate/v1",
+        "organizations": [{"slug": "acme", "members": [{"user": User.normalize_username(name)}]}],
+    }
+    with pytest.raises(ConfigInvalid) as refusal:
+        apply(document, actor=audit.SHELL)
+    assert [error.path for error in refusal.value.errors] == ["organizations[0].members[0].user"]
+
+
+def test_the_call_log_finds_a_person_under_every_spelling(world: World) -> None:
+    for number, email in enumerate([" Kim@ACME.test", "kim@acme.test", "no address"]):
+        entry = calls.Entry(
+            agent=world.agent,
+            id=uuid.UUID(int=number),
+            tool_name="t",
+            status="succeeded",
+            started_at=clock.now(),
+            user={"id": f"u{number}", "email": email},
+        )
+        calls.store([entry], runtime="r")
+    rows = ConnectorCallLog.objects.all()
+    found = calls.find(rows, calls.Filter(user="KIM@acme.test"))
+    assert sorted(row.user_id_text for row in found) == ["u0", "u1"]
+    assert calls.find(rows, calls.Filter(user="no address")).count() == 1

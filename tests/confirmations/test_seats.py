@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from channels_app.models import Identity
 from hooks_app import confirmations, eligibility
@@ -64,6 +65,16 @@ def test_a_seat_has_one_vote_whoever_casts_it_first(
         world.approve(row, world.bob)
     assert "mia" in problem.value.detail
     assert state(row) == "pending"
+    # The page says so before anybody tries, and an account that taps is told alike.
+    browser = Client()
+    browser.force_login(world.bob, backend="django.contrib.auth.backends.ModelBackend")
+    page = browser.get(f"/inbox/{row.pk}/").content.decode()
+    assert "mia has approved already on the same seat" in page
+    assert 'value="approve"' not in page
+    assert "same seat" in browser.post(f"/inbox/{row.pk}/", {"decision": "reject"}).content.decode()
+    world.bind(world.bob, "ou_bob")
+    reply = world.tap(row, "ou_bob", "approve")
+    assert (reply.ok, "mia has decided already on the same seat" in reply.text) == (False, True)
     world.approve(row, world.carol)
     assert state(row) == "approved"
 

@@ -26,7 +26,9 @@ NONE = [
     "kim\u200b@acme.test", "\u200bkim@acme.test", "kim@acme.test\u2060", "ki\u00adm@acme.test", "kim\ufe0f@acme.test",
     "kim\u3164@acme.test", "k\u034fim@acme.test", "kim\U000e0041@acme.test", "kim\u202e@acme.test",
     "kim@ac\u200bme.test", "kim\ud800@acme.test", "kim\ue000@acme.test", "kim\n@acme.test", "k" * 65 + "@acme.test",
-    "kim@" + "a" * 64 + ".test",
+    "kim@" + "a" * 64 + ".test", "kim@acme", "kim@127.0.0.1", "kim@xn--a.test", "kim@xn--acme-.test", "kim@acme.test..",
+    "kim\u115f@acme.test", "kim\u180e@acme.test", "kim\U00013430@acme.test", "kim@acme.te\u00adst",
+    "\U0001f600@acme.test",
     "kim@" + ".".join(["a" * 60] * 5), "\u0661" * 33 + "@acme.test", "x" * 100_000,
 ]  # fmt: skip
 
@@ -65,5 +67,7 @@ def test_different_people_stay_different() -> None:
         "kim@acme.example",
         "\u043a\u0456m@acme.test",
         "kin@acme.test",
+        "kim@fa\u00df.test",
+        "kim@fass.test",
     ]
     assert len({addresses.normalize(text) for text in people}) == len(people)

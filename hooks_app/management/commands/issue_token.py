@@ -23,7 +23,7 @@ class Command(PortalCommand):
         parser.add_argument("--expires", metavar="DAYS", type=int)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
+        user = User.objects.filter(username=User.normalize_username(options["user"])).first()
         if user is None:
             raise CommandError(f"There is no user {options['user']!r}.")
         with arguments.refusals():
