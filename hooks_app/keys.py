@@ -12,7 +12,7 @@ from portal import audit, outages
 from portal.lib import clock, crypto
 from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, Problem, invalid
-from portal.models import Organization, User
+from portal.models import Membership, Organization, User
 
 _BY_DIGEST = Composed(
     RuntimeKey.objects.select_related("organization", "agent", "created_by").filter(
@@ -33,7 +33,8 @@ def issue(
 ) -> tuple[RuntimeKey, str]:
     """Make a key and return it with its plain text, which nobody sees again. Without ``scopes``: all but ``eval``.
 
-    Raises ``Problem`` 400 for an unknown scope, an end that is over, or another organization's agent.
+    Raises ``Problem`` 400 for an unknown scope, an end that is over, another organization's agent, or a maker who is no
+    member.
     """
     wanted = default_scopes() if scopes is None else list(dict.fromkeys(scopes))
     unknown = [scope for scope in wanted if scope not in KEY_SCOPES]
@@ -48,6 +49,8 @@ def issue(
         raise invalid(FieldError("agent", "invalid", f"{agent.slug} belongs to another organization"))
     plain, digest = crypto.new_bearer(KEY_PREFIX)
     with transaction.atomic():
+        if created_by is not None:
+            _hold_maker(created_by, organization)
         key = RuntimeKey.objects.create(
             organization=organization,
             agent=agent,
@@ -59,6 +62,13 @@ def issue(
         )
         _record(key, "key.issued", actor)
     return key, plain
+
+
+def _hold_maker(user: User, organization: Organization) -> None:
+    """A membership that ends meanwhile would leave its key behind: hold it until the key is there to be ended."""
+    held = Membership.objects.select_for_update().filter(user=user, organization=organization).first()
+    if held is None and not user.is_superuser:
+        raise invalid(FieldError("created_by", "not_a_member", f"{user.username} is no member any more"))
 
 
 def rotate(
@@ -123,6 +133,19 @@ def revoke(key: RuntimeKey, *, actor: audit.Actor) -> None:
             _record(key, "key.revoked", actor)
 
 
+def hand_over(key: RuntimeKey, heir: User, *, actor: audit.Actor) -> None:
+    """Let the key be ``heir``'s, with whose account it dies from now on. Who made it may still know it."""
+    with transaction.atomic():
+        RuntimeKey.objects.filter(pk=key.pk).update(created_by=heir)
+        key.created_by = heir
+        _record(key, "key.handed_over", actor)
+
+
+def name(key: RuntimeKey) -> str:
+    """What people call the key: its label, else what it is for."""
+    return key.label or (key.agent.slug if key.agent else key.organization.slug)
+
+
 def _record(key: RuntimeKey, action: str, actor: audit.Actor, **more: str) -> None:
     audit.append(
         organization=key.organization,
@@ -130,7 +153,7 @@ def _record(key: RuntimeKey, action: str, actor: audit.Actor, **more: str) -> No
         action=action,
         kind="runtime_key",
         id=key.pk,
-        name=key.label or (key.agent.slug if key.agent else key.organization.slug),
+        name=name(key),
         data={
             "agent": key.agent.slug if key.agent else None,
             "scopes": key.scopes,

@@ -3,7 +3,9 @@
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
+import environ
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 
@@ -60,6 +62,36 @@ def secret(name: str, default: str = "") -> str:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{name}_FILE: {path} can't be read: {error.strerror}") from error
+
+
+# Each way to speak SMTP, with its usual port and Django's settings for it.
+_MAIL: dict[str, tuple[int, dict[str, bool]]] = {
+    "smtp": (25, {}),
+    "smtp+tls": (587, {"EMAIL_USE_TLS": True}),
+    "smtps": (465, {"EMAIL_USE_SSL": True}),
+}
+
+
+def mail_server(name: str, url: str) -> dict[str, Any]:
+    """Django's ``EMAIL_*`` settings from the URL of an SMTP server, with its user and password.
+
+    Raises ``ImproperlyConfigured``, without the URL, for anything else: what is only printed or thrown away would look
+    as if it were sent.
+    """
+    scheme = url.partition("://")[0]
+    try:
+        found = environ.Env.email_url_config(url) if scheme in _MAIL else {}
+        port = found.get("EMAIL_PORT")
+    except (ValueError, ImproperlyConfigured):
+        found, port = {}, None
+    if not found.get("EMAIL_HOST"):
+        raise ImproperlyConfigured(
+            f"{name}: use smtp+tls://user:password@host:587 (STARTTLS), smtps://user:password@host:465 or"
+            " smtp://host:25, with signs such as @ in a password written as %40"
+        )
+    usual, ways = _MAIL[scheme]
+    kept = {key: found[key] for key in ("EMAIL_HOST", "EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD")}
+    return {**kept, "EMAIL_PORT": port or usual, **ways}
 
 
 def kept_secret(name: str, folder: Path) -> str:

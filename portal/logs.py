@@ -5,6 +5,7 @@ one of its own, nor to move the cursor or turn the text around on the terminal o
 """
 
 import logging
+import re
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -39,6 +40,18 @@ structlog.configure(
 )
 
 
+# Bearer credentials of ours (runtime keys, tokens, links), wherever somebody put one: in an address, in an error.
+_CREDENTIAL = re.compile(r"(hg[a-z]?_)[A-Za-z0-9_-]{20,}")
+
+
+def mask_credentials(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: of a credential only what kind it is."""
+    for name, value in event.items():
+        if isinstance(value, str) and "hg" in value:
+            event[name] = _CREDENTIAL.sub(r"\1…", value)
+    return event
+
+
 def escape_fields(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: every text of the event escaped, for the console."""
     for name, value in event.items():
@@ -66,5 +79,5 @@ def formatter() -> logging.Formatter:
     renderers = [render_json] if settings.LOG_FORMAT == "json" else console
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*_SHARED, structlog.processors.format_exc_info],
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, mask_credentials, *renderers],
     )

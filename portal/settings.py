@@ -213,6 +213,22 @@ FAILED_SIGN_INS_PER_MINUTE = environment.number(
 FAILED_SIGN_INS_PER_HOUR = environment.number(
     "HOOKGATE_FAILED_SIGN_INS_PER_HOUR", 60, smallest=1, largest=100_000
 )
+# Links for choosing a password go by e-mail where both are set; see portal.links.
+EMAIL_URL = environment.secret("HOOKGATE_EMAIL_URL")
+DEFAULT_FROM_EMAIL = environment.text("HOOKGATE_EMAIL_FROM")
+if bool(EMAIL_URL) != bool(DEFAULT_FROM_EMAIL):
+    raise ImproperlyConfigured(
+        "HOOKGATE_EMAIL_URL and HOOKGATE_EMAIL_FROM go together: set both, such as"
+        " smtp+tls://user:password@mail.example.com:587 and hookgate@example.com"
+    )
+_mail = environment.mail_server("HOOKGATE_EMAIL_URL", EMAIL_URL) if EMAIL_URL else {}
+EMAIL_HOST = _mail.get("EMAIL_HOST", "localhost")
+EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER") or ""
+EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD") or ""
+EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 10
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/inbox/"
 LOGOUT_REDIRECT_URL = "login"

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from portal import audit, outages
+from portal import accounts, audit, outages
 from portal.lib import clock, crypto
 from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, invalid
@@ -49,6 +49,7 @@ def issue(
         token = PersonalToken.objects.create(
             user=user, label=label, digest=digest, scopes=wanted, expires_at=expires_at
         )
+        accounts.note_given(user)
         _record(token, "token.issued", actor)
     return token, plain
 
@@ -79,6 +80,15 @@ def revoke(token: PersonalToken, actor: audit.Actor) -> None:
         if PersonalToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
             token.revoked_at = now
             _record(token, "token.revoked", actor)
+
+
+def revoke_all(user: User, *, before: datetime | None = None, actor: audit.Actor) -> list[PersonalToken]:
+    """Revoke the tokens of ``user`` that work, or those that were made before a time; returns them."""
+    found = PersonalToken.objects.select_related("user").filter(user=user, revoked_at__isnull=True)
+    revoked = list(found if before is None else found.filter(created_at__lt=before))
+    for token in revoked:
+        revoke(token, actor)
+    return revoked
 
 
 def _record(token: PersonalToken, action: str, actor: audit.Actor) -> None:

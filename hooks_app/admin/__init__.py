@@ -6,9 +6,11 @@ from hooks_app.admin import (
     confirmations,
     connectors,
     declarations,
+    invitations,
     keys,
     members,
     organizations,
+    people,
     policies,
     registries,
 )
@@ -19,9 +21,11 @@ __all__ = [
     "confirmations",
     "connectors",
     "declarations",
+    "invitations",
     "keys",
     "members",
     "organizations",
+    "people",
     "policies",
     "registries",
 ]

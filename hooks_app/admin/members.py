@@ -2,30 +2,48 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget
 
-from channels_app import identities
-from channels_app.models import Identity
-from hooks_app.models import Agent
-from portal.admin import changes
+from hooks_app.admin import estates
+from hooks_app.governance import leaving, members
+from portal.admin import changes, operations
+from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
-from portal.lib.problems import FieldError, Problem
-from portal.models import GroupMember, Membership, Role
+from portal.models import Membership, User
+
+
+class LeavingForm(forms.Form):
+    """What becomes of keys and agents."""
+
+    keys = forms.ChoiceField(
+        label=_("Runtime keys and agents"),
+        choices=[
+            ("revoke", _("Revoke the keys: runtimes that use them stop; the agents have no owner")),
+            ("take", _("Take them over: they go on and are yours; whoever has the keys still knows them")),
+        ],
+        initial="revoke",
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+    )
 
 
 @admin.register(Membership, site=site)
 class MembershipAdmin(ScopedAdmin):
-    """A membership that ends takes bindings, groups and ownership with it; the account stays."""
+    """Who is a member has said so, or was made one; others are invited. What ends with a membership is named."""
 
     kind = "member"
     title = _("Memberships")
     about = _("Who belongs here, and as what")
     section = "organization"
     place = 25
+    creatable = False
     icon = "card_membership"
     list_display = ("user", "organization", "role", "created_at")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "role")
@@ -40,25 +58,36 @@ class MembershipAdmin(ScopedAdmin):
         return f"{obj.organization.slug}/{obj.user.username}"
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        if change and obj.role != Role.ADMIN:
-            _keep_an_admin(obj, "role")
-        obj.save()
+        members.set_role(obj, form.cleaned_data["role"], actor=changes.actor(request))
 
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        _keep_an_admin(obj, "")
-        for identity in Identity.objects.filter(organization=obj.organization, user=obj.user):
-            identities.unbind(identity, actor=changes.actor(request))
-        GroupMember.objects.filter(group__organization=obj.organization, user=obj.user).delete()
-        Agent.objects.filter(organization=obj.organization, owner=obj.user).update(owner=None)
-        super().delete_model(request, obj)
+    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
+        """Recorded by :mod:`hooks_app.governance.members`."""
 
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Names what ends with the membership, and asks what becomes of keys and agents."""
+        row = self.get_object(request, object_id)
+        if row is not None and not self.has_delete_permission(request, row):
+            raise PermissionDenied
 
-def _keep_an_admin(membership: Membership, field: str) -> None:
-    """Raises 400 when nobody would be left who may change the organization."""
-    others = Membership.objects.filter(
-        organization=membership.organization, role=Role.ADMIN, user__is_active=True
-    ).exclude(pk=membership.pk)
-    was_admin = Membership.objects.filter(pk=membership.pk, role=Role.ADMIN).exists()
-    if was_admin and not others.exists():
-        text = gettext("This is the organization's only active admin; make somebody else admin first.")
-        raise Problem(400, "last_admin", text, errors=[FieldError(field, "last_admin", text)])
+        def perform(row: Membership, data: dict[str, Any]) -> str:
+            assert isinstance(request.user, User)
+            heir = request.user if data["keys"] == "take" and request.user.pk != row.user_id else None
+            left = leaving.leave(row, actor=changes.actor(request), heir=heir).names()
+            text = gettext("%(user)s is no member any more.") % {"user": row.user.username}
+            return f"{text} {gettext('Ended with it:')} {estates.tell(left)}." if left else text
+
+        return operations.run(
+            self,
+            request,
+            object_id,
+            Operation(
+                title=_("End the membership"),
+                text=_("The account stays; what the person made here or was given here ends at once."),
+                button=_("End it"),
+                danger=True,
+                form=LeavingForm,
+                template="admin/portal/membership/leave.html",
+                context={"estate": estates.rows(leaving.of_membership(row).names()) if row else []},
+                perform=perform,
+            ),
+        )

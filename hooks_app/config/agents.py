@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from channels_app.models import Channel
-from hooks_app.config import switches
+from hooks_app.config import members, switches
 from hooks_app.config.agents_schema import Agent as AgentEntry
 from hooks_app.config.agents_schema import Hooks
 from hooks_app.config.changes import Run, assign, show, verb_of
@@ -21,12 +21,12 @@ _CONTENT = (
 )  # fmt: skip
 
 
-def write_agent(run: Run, organization: Organization, entry: AgentEntry) -> Agent:
+def write_agent(run: Run, organization: Organization, entry: AgentEntry, at: str) -> Agent:
     """An agent's row and its draft. Publishing is :mod:`hooks_app.config.apply`'s."""
     row = Agent.objects.filter(organization=organization, slug=entry.slug).first()
     new = row is None
     row = row or Agent(organization=organization, slug=entry.slug)
-    data = assign(row, _columns(entry))
+    data = assign(row, {**_columns(entry), "owner": _owner(run, organization, entry, at)})
     data |= _write_channels(row, ApprovalChannel, "approval_channels", entry.approval_channels)
     data |= _write_channels(row, FallbackChannel, "fallback_channels", entry.fallback_channels)
     data |= _write_tools(row, entry)
@@ -49,10 +49,18 @@ def _columns(entry: AgentEntry) -> Columns:
     return {
         **{name: getattr(entry, name) for name in names},
         "name": entry.name or entry.slug,
-        "owner": User.objects.get(username=entry.owner) if entry.owner else None,
         "revalidate_after_seconds": entry.freshness.revalidate_after_seconds,
         "max_stale_seconds": entry.freshness.max_stale_seconds,
     }
+
+
+def _owner(run: Run, organization: Organization, entry: AgentEntry, at: str) -> User | None:
+    if entry.owner is None:
+        return None
+    owner = User.objects.filter(username=entry.owner, memberships__organization=organization).first()
+    if owner is None:
+        members.warn_of_invited(run, f"{at}.owner", entry.owner, "owns nothing")
+    return owner
 
 
 def _write_channels(

@@ -18,6 +18,7 @@ from hooks_app.config import (
     checks,
     errors,
     filling,
+    members,
     people,
     pruning,
     schema,
@@ -27,6 +28,7 @@ from hooks_app.config import (
 from hooks_app.config.changes import Change, Run, assign, verb_of
 from hooks_app.config.errors import ConfigInvalid
 from hooks_app.config.placeholders import Variables
+from hooks_app.governance import members as governance
 from hooks_app.models import Agent
 from portal import audit
 from portal.lib.problems import FieldError
@@ -62,9 +64,11 @@ def apply(
             actor=actor,
             prune=prune,
             values=values,
+            organizations=frozenset(entry.slug for entry in parsed.organizations),
             warnings=list(values.warnings),
             allow_unbuildable=allow_unbuildable,
         )
+        members.lock_accounts(parsed)
         for index, entry in enumerate(parsed.organizations):
             _write_organization(run, entry, f"organizations[{index}]")
         if run.errors:
@@ -102,12 +106,13 @@ def _once_per_path(found: list[FieldError]) -> list[FieldError]:
 def _write_organization(run: Run, entry: schema.Organization, path: str) -> None:
     working = _find_working(entry.slug)
     organization = _write_row(run, entry)
-    for member in entry.members:
-        people.write_member(run, organization, member)
-    for group in entry.groups:
-        people.write_group(run, organization, group)
-    for absence in entry.absences:
-        people.write_absence(run, organization, absence)
+    had_admin = governance.has_admin(organization)
+    for index, member in enumerate(entry.members):
+        members.write_member(run, organization, member, f"{path}.members[{index}]")
+    for index, group in enumerate(entry.groups):
+        people.write_group(run, organization, group, f"{path}.groups[{index}]")
+    for index, absence in enumerate(entry.absences):
+        people.write_absence(run, organization, absence, f"{path}.absences[{index}]")
     shared.write_channels(run, organization, entry.channels, path)
     if run.errors:
         return  # what follows needs the channels
@@ -115,9 +120,13 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
     shared.write_policies(run, organization, entry.approval_policies)
     for connector in entry.connectors:
         shared.write_connector(run, organization, connector)
-    rows = [agents.write_agent(run, organization, agent) for agent in entry.agents]
+    rows = [
+        agents.write_agent(run, organization, agent, f"{path}.agents[{index}]")
+        for index, agent in enumerate(entry.agents)
+    ]
     if run.prune:
         pruning.prune(run, organization, entry, path)
+    members.keep_an_admin(run, organization, had_admin, path)
     if organization.pk in run.stale:
         registry.inputs_changed(organization)
     places = {

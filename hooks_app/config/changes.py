@@ -40,6 +40,9 @@ class Run:
     actor: audit.Actor
     prune: bool
     values: Values
+    # Slugs of the file's organizations, and the accounts that it has made.
+    organizations: frozenset[str] = frozenset()
+    made: set[UUID] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)

@@ -14,7 +14,7 @@ from hooks_app.config.lean import lean
 from hooks_app.config.people import RUNTIME
 from hooks_app.models import Agent, ApprovalPolicy, Connector
 from portal.lib.problems import Problem
-from portal.models import Absence, Group, Membership, Organization
+from portal.models import Absence, Group, Invitation, Membership, Organization
 
 Object = dict[str, Any]
 
@@ -40,7 +40,7 @@ def export(organizations: Iterable[Organization], *, note: Callable[[str], None]
 
 def _organization(row: Organization, names: placeholders.Names, note: Callable[[str], None]) -> Object:
     members = _members(row, note)
-    present = {member["user"] for member in members}
+    present = set(Membership.objects.filter(organization=row).values_list("user__username", flat=True))
     freshness = {
         "revalidate_after_seconds": row.revalidate_after_seconds,
         "max_stale_seconds": row.max_stale_seconds,
@@ -76,18 +76,35 @@ def _of(organization: Organization, model: Any) -> Any:
 
 
 def _members(organization: Organization, note: Callable[[str], None]) -> list[Object]:
-    rows = (
-        Membership.objects.filter(organization=organization).select_related("user").order_by("user__username")
+    rows = Membership.objects.filter(organization=organization).select_related("user")
+    elsewhere = set(
+        Membership.objects.filter(user__in=rows.values("user"))
+        .exclude(organization=organization)
+        .values_list("user_id", flat=True)
     )
-    return [
+    members = [
         {
             "user": row.user.username,
             **lean(schema.Member, {"email": row.user.email or None}),
             "role": row.role,
-            **lean(schema.Member, {"identities": _identities(row, note) or None}),
+            **lean(
+                schema.Member,
+                {"existing": row.user_id in elsewhere, "identities": _identities(row, note) or None},
+            ),
         }
         for row in rows
     ]
+    # Nobody's name is told to be an account's by an invitation that nobody can accept.
+    invited = [
+        {
+            "user": row.name,
+            **lean(schema.Member, {"email": row.email or None}),
+            "role": row.role,
+            "existing": True,
+        }
+        for row in Invitation.objects.filter(organization=organization, user__isnull=False)
+    ]
+    return sorted([*members, *invited], key=lambda member: str(member["user"]))
 
 
 def _identities(membership: Membership, note: Callable[[str], None]) -> list[Object]:

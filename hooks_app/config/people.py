@@ -1,50 +1,30 @@
-"""Writes members, groups, absences and identities."""
+"""Writes groups, absences and identities of members."""
 
 from uuid import UUID
 
 from channels_app import identities
 from channels_app.models import Channel, Identity
+from hooks_app.config import members as joining
 from hooks_app.config import schema
 from hooks_app.config.changes import Run, assign, show, verb_of
 from portal.lib.problems import Problem
-from portal.models import Absence, Group, GroupMember, Membership, Organization, User
+from portal.models import Absence, Group, GroupMember, Organization, User
 
 RUNTIME = "runtime"
 
 
-def write_member(run: Run, organization: Organization, member: schema.Member) -> None:
-    """The membership, and the portal user if there is none of that name."""
-    user = User.objects.filter(username=member.user).first() or _make_user(run, member)
-    data = {}
-    if member.email is not None and user.email != member.email:
-        data["email"] = [user.email, member.email]
-        user.email = member.email
-        user.save(update_fields=["email"])
-    row = Membership.objects.filter(organization=organization, user=user).first()
-    new = row is None
-    row = row or Membership(organization=organization, user=user)
-    data |= assign(row, {"role": member.role})
-    run.record(
-        verb_of(new, data), "member", f"{organization.slug}/{member.user}", organization, user.pk, data
-    )
-
-
-def _make_user(run: Run, member: schema.Member) -> User:
-    user = User(username=member.user, email=member.email or "")
-    # Without a password nobody can sign in with one; an admin may set it.
-    user.set_password(run.values.passwords.get(member.user))
-    user.save(force_insert=True)
-    return user
-
-
-def write_group(run: Run, organization: Organization, group: schema.Group) -> None:
+def write_group(run: Run, organization: Organization, group: schema.Group, at: str) -> None:
     """A group and who is in it."""
+    joined = joining.joined(organization, set(group.members))
+    for index, name in enumerate(group.members):
+        if name not in joined:
+            joining.warn_of_invited(run, f"{at}.members[{index}]", name, "is in no group")
     row = Group.objects.filter(organization=organization, slug=group.slug).first()
     new = row is None
     row = row or Group(organization=organization, slug=group.slug)
     data = assign(row, {})
     before = sorted(row.members.values_list("username", flat=True))
-    after = sorted(group.members)
+    after = sorted(joined)
     if before != after:
         data["members"] = [show(before), show(after)]
         GroupMember.objects.filter(group=row).exclude(user__username__in=after).delete()
@@ -56,8 +36,13 @@ def write_group(run: Run, organization: Organization, group: schema.Group) -> No
     run.record(verb_of(new, data), "group", path, organization, row.pk, data)
 
 
-def write_absence(run: Run, organization: Organization, absence: schema.Absence) -> None:
+def write_absence(run: Run, organization: Organization, absence: schema.Absence, at: str) -> None:
     """An absence; its user and its first day name it."""
+    joined = joining.joined(organization, {absence.user, absence.substitute})
+    for key, name in (("user", absence.user), ("substitute", absence.substitute)):
+        if name not in joined:
+            joining.warn_of_invited(run, f"{at}.{key}", name, "stands in for nobody, nor anybody for them,")
+            return
     users = {
         user.username: user for user in User.objects.filter(username__in=[absence.user, absence.substitute])
     }
@@ -92,6 +77,10 @@ def write_identities(run: Run, organization: Organization, members: list[schema.
         if member.identities is not None or run.prune:
             _unbind_rest(run, organization, member.user, wanted)
     for index, member in enumerate(members):
+        if member.identities and not joining.joined(organization, {member.user}):
+            where = f"{path}.members[{index}].identities"
+            joining.warn_of_invited(run, where, member.user, "is bound to no account")
+            continue
         for at, identity in enumerate(member.identities or []):
             _bind(run, organization, member.user, identity, f"{path}.members[{index}].identities[{at}]")
 
@@ -107,11 +96,16 @@ def _unbind_rest(
 
 def unbind(run: Run, row: Identity) -> None:
     """Take one account away from its person."""
-    channel = row.app.channels.order_by("slug").first() if row.app else None
-    name = RUNTIME if row.app is None else channel.slug if channel else row.app.key
-    path = f"{row.organization.slug}/{row.user.username}/{name}/{row.external_id}"
+    path = identity_path(row)
     identities.unbind(row, actor=run.actor)
     run.say("pruned", "identity", path)
+
+
+def identity_path(row: Identity) -> str:
+    """How an identity is named in what an apply prints."""
+    channel = row.app.channels.order_by("slug").first() if row.app else None
+    name = RUNTIME if row.app is None else channel.slug if channel else row.app.key
+    return f"{row.organization.slug}/{row.user.username}/{name}/{row.external_id}"
 
 
 def _bind(run: Run, organization: Organization, user: str, identity: schema.Identity, path: str) -> None:

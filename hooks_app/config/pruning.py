@@ -5,9 +5,11 @@ from typing import Any
 from django.db import models
 
 from channels_app import channels
-from channels_app.models import Channel, Identity
+from channels_app.models import Channel
+from hooks_app import keys
 from hooks_app.config import people, schema
 from hooks_app.config.changes import Run
+from hooks_app.governance import leaving, members
 from hooks_app.models import (
     Agent,
     ApprovalChannel,
@@ -19,7 +21,7 @@ from hooks_app.models import (
     RegistryRevision,
 )
 from portal.lib.problems import Problem
-from portal.models import Absence, Group, GroupMember, Membership, Organization, User
+from portal.models import Absence, Group, Invitation, Membership, Organization
 
 
 def prune(run: Run, organization: Organization, entry: schema.Organization, path: str) -> None:
@@ -122,17 +124,16 @@ def _prune_absences(run: Run, organization: Organization, named: set[tuple[str, 
 def _prune_members(run: Run, organization: Organization, named: set[str]) -> None:
     """Memberships and what hangs on them. The portal user stays: other organizations and records may know them."""
     rows = Membership.objects.filter(organization=organization).exclude(user__username__in=named)
-    for row in rows.select_related("user"):
-        _release(run, organization, row.user)
-        path = f"{organization.slug}/{row.user.username}"
-        run.record("pruned", "member", path, organization, row.user_id, {"role": row.role})
-        row.delete()
-
-
-def _release(run: Run, organization: Organization, user: User) -> None:
-    for identity in Identity.objects.filter(organization=organization, user=user).select_related(
-        "app", "user", "organization"
-    ):
-        people.unbind(run, identity)
-    GroupMember.objects.filter(group__organization=organization, user=user).delete()
-    Agent.objects.filter(organization=organization, owner=user).update(owner=None)
+    for row in rows.select_related("organization", "user"):
+        # Whether an admin is left is judged when the whole file has been written.
+        left = leaving.leave(row, actor=run.actor, keep_admin=False, action="member.pruned")
+        for identity in left.identities:
+            run.say("pruned", "identity", people.identity_path(identity))
+        for key in left.keys:
+            run.say("pruned", "key", f"{organization.slug}/{keys.name(key)}")
+        for token in left.tokens:
+            run.say("pruned", "token", f"{token.user.username}/{token.label or 'token'}")
+        run.say("pruned", "member", f"{organization.slug}/{row.user.username}")
+    for invitation in Invitation.objects.filter(organization=organization).exclude(name__in=named):
+        members.withdraw(invitation, actor=run.actor)
+        run.say("pruned", "member", f"{organization.slug}/{invitation.name} (invited)")

@@ -62,6 +62,9 @@ class Member(Model):
         repr=False,
         description="Used when the user is made, never afterwards. `${NAME}` is replaced from the environment.",
     )
+    existing: bool = Field(
+        False, description="Somebody who has an account already is meant: invited, and a member on accepting."
+    )
     identities: list[Identity] | None = Field(
         None, description="The person's chat accounts. Omitted: left as they are."
     )

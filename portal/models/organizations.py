@@ -85,6 +85,44 @@ class Membership(models.Model):
         return f"{self.user} · {self.role}"
 
 
+class Invitation(models.Model):
+    """Somebody who is asked to join: no member, so that whoever reads members reads none of these.
+
+    ``name`` is the user name that was asked for; ``user`` is null where nobody has it, and the organization isn't told.
+    """
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    organization = models.ForeignKey(Organization, on_delete=models.CASCADE, related_name="invitations")
+    name = models.CharField(max_length=150)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="invitations",
+    )
+    # The address that the organization gives for the person; where the account has the same, links may go there.
+    email = models.CharField(max_length=254, blank=True, editable=False)
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.MEMBER)
+    # Null: by the operator's config file. An invitation ends with the membership of who made it.
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, editable=False, on_delete=models.CASCADE, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    # A declined invitation stays, so that nobody is asked again by the next apply.
+    declined_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "name"], name="one_invitation_per_name"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} · {self.role}"
+
+
 class Group(models.Model):
     """A named set of members that a policy can name as approvers."""
 

@@ -5,17 +5,20 @@ from functools import partial
 from typing import Any
 
 from axes.helpers import get_cool_off
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.views import LoginView, PasswordChangeView
-from django.contrib.messages.views import SuccessMessageMixin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext
 from django.views.i18n import set_language as _set_language
 
-from portal import audit, hashing, sign_ins
+from portal import accounts, hashing, sign_ins
+from portal.lib import crypto
 
 
 class SignIn(LoginView):
@@ -34,12 +37,11 @@ class SignIn(LoginView):
 set_language = login_not_required(_set_language)
 
 
-class ChangePassword(SuccessMessageMixin, PasswordChangeView):  # type: ignore[type-arg]
+class ChangePassword(PasswordChangeView):
     """One's own password; other sessions of the person end."""
 
     template_name = "portal/password.html"
     success_url = reverse_lazy("inbox")
-    success_message = gettext_lazy("Your password is changed.")
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Whoever holds somebody's session may guess no faster than at the sign-in page."""
@@ -54,19 +56,18 @@ class ChangePassword(SuccessMessageMixin, PasswordChangeView):  # type: ignore[t
         return super().form_invalid(form)
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Change and record it together."""
+        """Change and record it together, unless the old one has been taken away since the form judged it."""
+        hashed = make_password(form.cleaned_data["new_password1"])
         with transaction.atomic():
-            answer = super().form_valid(form)
-            person = form.user
-            audit.append(
-                organization=None,
-                actor=audit.person(person),
-                action="user.password_changed",
-                kind="user",
-                id=person.pk,
-                name=person.username,
-            )
-        return answer
+            person = accounts.locked(form.user.pk)
+            if not crypto.same(person.password, form.user.password):
+                form.add_error("old_password", gettext("This password is no longer yours; sign in again."))
+                return self.form_invalid(form)
+            accounts.choose_password(person, hashed)
+        # This session goes on; every other one ends with the old password.
+        update_session_auth_hash(self.request, person)
+        messages.success(self.request, gettext("Your password is changed."))
+        return redirect(self.get_success_url())
 
 
 def locked_out(request: HttpRequest, response: HttpResponse | None, credentials: Any) -> HttpResponse:

@@ -33,12 +33,15 @@ def routes(resolver: Any = None, prefix: str = "") -> Iterator[str]:
 def address(world: World, method: str, route: str) -> str:
     """The route with acme's rows filled in."""
     requests = {"respond": world.pending, "cancel": world.pending, "consume": world.approved}
-    request = requests.get(route.rpartition("/")[2], world.approved)
+    request: Any = requests.get(route.rpartition("/")[2], world.approved)
     if route.endswith("/outcome"):
         request = world.consumed
     if route.startswith("inbox/"):
         request = world.pending
+    if route.startswith("inbox/invitations/"):
+        request = world.invitation
     values = {
+        "<str:token>": "nothing",
         "<str:agent>": world.acme.agent.slug,
         "<int:number>": "1",
         "<str:slug>": world.acme.row(Channel).slug,
@@ -67,7 +70,7 @@ def _row(world: World, route: str) -> str:
 def body(world: World, method: str, route: str) -> tuple[str, str]:
     """``(text, content type)`` of what is sent."""
     if not route.startswith(API):
-        decision = "decision=approve" if route == "inbox/<uuid:pk>/" else ""
+        decision = "decision=approve&role=member" if route.startswith("inbox/") else ""
         return (decision, "application/x-www-form-urlencoded") if method == "POST" else ("", "")
     found = _bodies(world).get((method, route.removeprefix(API)))
     return (json.dumps(found), "application/json") if found is not None else ("", "")

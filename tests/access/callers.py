@@ -12,7 +12,7 @@ from hooks_app.confirmations import NewRequest
 from hooks_app.models import ConfirmationRequest, RuntimeKey
 from portal import audit, tokens
 from portal.lib import clock
-from portal.models import User
+from portal.models import Invitation, User
 from tests import make
 from tests.admin import tenant as tenants
 from tests.admin.tenant import Tenant
@@ -44,13 +44,14 @@ OURS = "aksomreRDGMPUAd"
 
 @dataclass
 class World:
-    """acme is asked for; ``pending``, ``approved`` and ``consumed`` are its requests."""
+    """acme is asked for; ``pending``, ``approved`` and ``consumed`` are its requests; it invites initech's admin."""
 
     acme: Tenant
     initech: Tenant
     pending: ConfirmationRequest
     approved: ConfirmationRequest
     consumed: ConfirmationRequest
+    invitation: Invitation
     hook: str
     headers: dict[str, dict[str, str]]
     cookies: dict[str, str]
@@ -93,7 +94,10 @@ def build() -> World:
     headers = {
         letter: {"Authorization": f"Bearer {plain}"} for letter, plain in _bearers(acme, initech).items()
     }
-    return World(acme, initech, pending, approved, consumed, hook, headers, _sessions(acme, initech))
+    asked = Invitation.objects.create(
+        organization=acme.organization, name="initech-admin", user=initech.people["admin"], role="member"
+    )
+    return World(acme, initech, pending, approved, consumed, asked, hook, headers, _sessions(acme, initech))
 
 
 def _ask(tenant: Tenant, call: str) -> ConfirmationRequest:

@@ -15,7 +15,7 @@ from hooks_app.confirmations import NewRequest, Voter
 from hooks_app.models import Agent, ConfirmationRequest, RegistryRevision
 from portal import audit, tokens
 from portal.lib import clock
-from portal.models import Absence, AuditEvent, Group, GroupMember, Organization, User
+from portal.models import Absence, AuditEvent, Group, GroupMember, Invitation, Organization, User
 from tests import make
 
 # Values that no page may ever show.
@@ -68,8 +68,12 @@ def build(slug: str) -> Tenant:
         organization=organization, agent=agent, label=f"{slug}-key", actor=audit.SHELL
     )
     delivery = Delivery.objects.get(organization=organization)
+    invitation = Invitation.objects.create(
+        organization=organization, name=f"{slug}-guest", made_by=people["admin"]
+    )
     rows: list[Any] = [
-        organization, people["member"].memberships.get(), people["member"], *_groups(organization, people), token,
+        organization, people["member"].memberships.get(), people["member"], invitation,
+        *_groups(organization, people), token,
         channel.app, channel, identity, delivery, _interaction(organization, channel, delivery), *governed, key,
         request, _call(agent, request), RegistryRevision.objects.get(agent=agent), agent.runtimes.get(),
         AuditEvent.objects.filter(organization=organization).first(),

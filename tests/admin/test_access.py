@@ -71,7 +71,7 @@ def test_the_automatic_completion_keeps_to_the_tenant(acme: Tenant, initech: Ten
     for app, model, field in (
         ("hooks_app", "agent", "owner"),
         ("hooks_app", "runtimekey", "agent"),
-        ("portal", "membership", "user"),
+        ("portal", "absence", "user"),
     ):
         query = {"app_label": app, "model_name": model, "field_name": field, "term": "initech"}
         answer = browser.get("/admin/autocomplete/", query)

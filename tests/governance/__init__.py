@@ -1,0 +1,1 @@
+"""Who belongs to an organization, and what ends when they leave."""
