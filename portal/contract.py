@@ -16,6 +16,10 @@ VERSION: Final = 3
 HEADER: Final = "Hookgate-Contract"
 # Who sends no header speaks this version.
 UNNAMED: Final = 2
+# Since when the ids of a delegate's calls begin with its path.
+WITH_PATHS: Final = 3
+# Versions are stored; whatever a caller names has its place.
+_LARGEST: Final = 32_767
 _ROOT: Final = "/api/v1"
 _LINE: Final = (HEADER.lower().encode(), str(VERSION).encode())
 
@@ -57,7 +61,7 @@ class NamedContract:
 def read(value: str | None) -> int:
     """The version that a caller names; the one before headers where there is none, or none that can be read."""
     text = (value or "").strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else UNNAMED
+    return min(int(text), _LARGEST) if text.isascii() and text.isdigit() and len(text) <= 9 else UNNAMED
 
 
 def _is_of_api(path: str) -> bool:

@@ -1,7 +1,7 @@
 """The call log over REST: runtimes write, auditors and admins read."""
 
 from django.db.models import QuerySet
-from hookgate import canonical
+from hookgate import call_ids, canonical
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -134,8 +134,8 @@ def _entry(call: requests.Call, agent: Agent) -> calls.Entry:
         status=call.status,
         started_at=call.started_at,
         session_id=call.session_id or "",
-        conversation_id=call.conversation_id or "",
-        tool_call_id=call.tool_call_id or "",
+        conversation_id=call_ids.shorten(call.conversation_id or ""),
+        tool_call_id=call_ids.shorten(call.tool_call_id or ""),
         user=call.user.model_dump(exclude_unset=True)
         if isinstance(call.user, requests.CallUser)
         else call.user,

@@ -16,6 +16,7 @@ from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.confirmations import Initiator, NewRequest, Voter
 from hooks_app.models import ConfirmationRequest
+from portal import contract
 from portal.api.pagination import Keyset
 from portal.lib import clock
 from portal.lib.problems import Problem
@@ -82,14 +83,14 @@ class ConfirmationsView(Endpoint):
         made, is_new = confirmations.create(
             agent=agent,
             runtime=self.runtime_name(),
-            request=_proposal(body),
+            request=_proposal(body, contract.read(request.headers.get(contract.HEADER))),
             reach=lookups.confirmations_of(self.caller),
             actor=self.runtime.actor,
         )
         return Response(confirmations.represent(made, people=False), status=201 if is_new else 200)
 
 
-def _proposal(body: requests.NewConfirmation) -> NewRequest:
+def _proposal(body: requests.NewConfirmation, version: int) -> NewRequest:
     initiator = body.initiator
     return NewRequest(
         conversation_id=body.conversation_id,
@@ -106,6 +107,7 @@ def _proposal(body: requests.NewConfirmation) -> NewRequest:
         channel=body.channel,
         policy=body.policy,
         parent=body.parent,
+        contract=version,
     )
 
 

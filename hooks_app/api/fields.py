@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from hookgate import addresses, canonical
+from hookgate import addresses, call_ids, canonical
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -86,6 +86,8 @@ ReadQueryWhole = BeforeValidator(_read_query_whole)
 _Plain = Annotated[str, AfterValidator(check_text), _NoNul()]
 Name = Annotated[_Plain, StringConstraints(min_length=1, max_length=200)]
 Text = Annotated[_Plain, StringConstraints(max_length=200)]
+CallId = Annotated[_Plain, StringConstraints(min_length=1, max_length=call_ids.LONGEST)]
+LoggedId = Annotated[_Plain, StringConstraints(max_length=call_ids.LONGEST)]
 Note = Annotated[_Plain, StringConstraints(max_length=2000)]
 LongText = Annotated[_Plain, StringConstraints(max_length=10_000)]
 Email = Annotated[_Plain, StringConstraints(max_length=254)]

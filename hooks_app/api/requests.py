@@ -8,9 +8,11 @@ from hooks_app.api.fields import (
     Address,
     AgentReference,
     Body,
+    CallId,
     Digest,
     Email,
     IJson,
+    LoggedId,
     LongText,
     Moment,
     Name,
@@ -104,8 +106,10 @@ class NewConfirmation(Body):
     """A tool call that waits for people."""
 
     agent: AgentReference = Field(description="Slug or id.")
-    conversation_id: Name
-    tool_call_id: Name
+    conversation_id: CallId
+    tool_call_id: CallId = Field(
+        description="Of more than 200 characters the first 135, `~` and the SHA-256 in hex are shown and compared."
+    )
     tool_name: Name
     tool_args: Object = Field(description="I-JSON, at most 32 levels deep and 256 KiB in canonical form.")
     hook: Annotated[Name, StringConstraints(max_length=100)] = "approval_gate"
@@ -168,8 +172,8 @@ class Call(Body):
     id: Uuid
     agent: AgentReference = Field(description="Slug or id.")
     session_id: Text | None = None
-    conversation_id: Text | None = None
-    tool_call_id: Text | None = None
+    conversation_id: LoggedId | None = None
+    tool_call_id: LoggedId | None = None
     tool_name: Name
     user: Annotated[
         CallUser | str | None, PlainValidator(_read_call_user, json_schema_input_type=CallUser | Text | None)

@@ -14,6 +14,7 @@ from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.confirmations.routing import Route
 from hooks_app.models import Agent, ConfirmationRequest, Stage
 from hooks_app.models.policies import Scope
+from portal import contract
 from portal.audit import Actor
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
@@ -38,6 +39,7 @@ def create(
     set of cards: the agent's row is locked before looking.
     """
     digest = proposals.check(request)
+    request = proposals.shortened(request)
     agent = Agent.objects.select_related("organization", "owner").get(pk=agent.pk)
     found = _attach(agent, request, digest)
     if found is not None:
@@ -64,15 +66,13 @@ def create(
 
 
 def _attach(agent: Agent, request: NewRequest, digest: str) -> ConfirmationRequest | None:
-    row = (
-        ConfirmationRequest.objects.select_related("agent", "organization", "initiator_user")
-        .filter(agent=agent, conversation_id=request.conversation_id, tool_call_id=request.tool_call_id)
-        .first()
-    )
+    rows_of_conversation = ConfirmationRequest.objects.select_related(
+        "agent", "organization", "initiator_user"
+    ).filter(agent=agent, conversation_id=request.conversation_id)
+    row = rows_of_conversation.filter(tool_call_id=request.tool_call_id).first()
     if row is None:
-        return None
-    asked = (request.tool_name, digest, request.initiator_json())
-    if asked != (row.tool_name, row.requested_digest, proposals.normal(row.initiator)):
+        return _attach_older(rows_of_conversation, request, digest)
+    if not _is_same(row, request, digest):
         raise Problem(
             409,
             "tool_call_conflict",
@@ -80,6 +80,23 @@ def _attach(agent: Agent, request: NewRequest, digest: str) -> ConfirmationReque
             " initiator; use a new one.",
         )
     return row
+
+
+def _attach_older(
+    rows_of_conversation: QuerySet[ConfirmationRequest], request: NewRequest, digest: str
+) -> ConfirmationRequest | None:
+    """What a delegate asked through a runtime of before paths, which sent the call's own id alone."""
+    if request.older_id is None:
+        return None
+    row = rows_of_conversation.filter(
+        tool_call_id=request.older_id, contract__lt=contract.WITH_PATHS, tool_name=request.tool_name
+    ).first()
+    return row if row is not None and _is_same(row, request, digest) else None
+
+
+def _is_same(row: ConfirmationRequest, request: NewRequest, digest: str) -> bool:
+    asked = (request.tool_name, digest, request.initiator_json())
+    return asked == (row.tool_name, row.requested_digest, proposals.normal(row.initiator))
 
 
 def _refuse(agent: Agent, request: NewRequest, route: Route) -> None:
@@ -112,6 +129,7 @@ def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest
         runtime=runtime[:100],
         conversation_id=request.conversation_id,
         tool_call_id=request.tool_call_id,
+        contract=request.contract,
         tool_name=request.tool_name,
         args=request.tool_args,
         excerpt=excerpts.of(request.tool_args, route.redact),

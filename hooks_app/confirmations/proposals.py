@@ -1,19 +1,20 @@
 """What a runtime asks for: the bounded, canonical content of ``POST /confirmations``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from hookgate import addresses, canonical
+from hookgate import addresses, call_ids, canonical
 
+from portal import contract
 from portal.lib.problems import FieldError, Problem, invalid
 
 MAX_ARGS_BYTES = 256 * 1024
 MAX_SUMMARY = 2000
-# What the columns hold, by field.
+# What the columns hold, by field; of a long id they hold the short form.
 _LIMITS = {
-    "conversation_id": 200,
-    "tool_call_id": 200,
+    "conversation_id": call_ids.LONGEST,
+    "tool_call_id": call_ids.LONGEST,
     "tool_name": 200,
     "hook": 100,
     "registry_digest": 80,
@@ -56,6 +57,9 @@ class NewRequest:
     channel: str | None = None
     policy: str | None = None
     parent: UUID | None = None
+    # The version of the contract that the caller speaks, and what one of before paths would have sent as tool_call_id.
+    contract: int = contract.VERSION
+    older_id: str | None = None
 
     def initiator_json(self) -> dict[str, str | None] | None:
         """The initiator as it is stored and compared."""
@@ -68,6 +72,16 @@ def normal(initiator: dict[str, str | None] | None) -> dict[str, str | None] | N
         {**initiator, "email": addresses.find(initiator["email"]) or initiator["email"]}
         if initiator
         else None
+    )
+
+
+def shortened(request: NewRequest) -> NewRequest:
+    """A checked request with its ids as they are stored and compared."""
+    return replace(
+        request,
+        conversation_id=call_ids.shorten(request.conversation_id),
+        tool_call_id=call_ids.shorten(request.tool_call_id),
+        older_id=call_ids.without_path(request.tool_call_id),
     )
 
 

@@ -39,6 +39,8 @@ class ConfirmationRequest(models.Model):
     )
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="confirmations")
     runtime = models.CharField(max_length=100, blank=True)
+    # The version of the contract that the runtime spoke; 2 where it named none.
+    contract = models.PositiveSmallIntegerField(default=2)
     conversation_id = models.CharField(max_length=200)
     tool_call_id = models.CharField(max_length=200)
     tool_name = models.CharField(max_length=200)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hookgate import canonical, delegation, gate, observations, running, signatures, texts
+from hookgate import call_ids, canonical, delegation, gate, observations, running, signatures, texts
 from hookgate.approval import TAKEN_BACK, Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.chains import Chains
@@ -63,7 +63,7 @@ class ToolCall:
         args: Any,
         execute: Callable[[dict[str, Any]], Any],
         *,
-        tool_call_id: str,
+        tool_call_id: str | None,
         called_as: str,
         metadata: dict[str, Any],
         summary: str | None,
@@ -73,7 +73,9 @@ class ToolCall:
         self.session = session
         self.name = name
         self.called_as = called_as
-        self.tool_call_id = tool_call_id
+        self.tool_call_id, self._id_fault = call_ids.read(tool_call_id)
+        # What the portal knows the call by.
+        self.key = call_ids.join(session.path, self.tool_call_id)
         self.summary = summary
         self.args: dict[str, Any] = {}
         self.status: CallStatus = "cancelled"
@@ -112,8 +114,9 @@ class ToolCall:
         self.manifest, self.chains = await self.session.take_registry()
         self.tool = gate.describe_tool(self.manifest, self.name)
         try:
-            _check_name("tool_name", self.name)
-            _check_name("tool_call_id", self.tool_call_id)
+            call_ids.check("tool_name", self.name, longest=200)
+            if self._id_fault is not None:
+                raise self._id_fault
             canonical.check(self._raw_args, path="tool_args")
             if not isinstance(self._raw_args, dict):
                 raise canonical.NotCanonical("tool_args", "must be an object")
@@ -247,7 +250,7 @@ class ToolCall:
         return {
             "agent": self.manifest.agent.slug,
             "conversation_id": self.session.conversation_id,
-            "tool_call_id": self.tool_call_id,
+            "tool_call_id": self.key,
             "tool_name": self.name,
             "tool_args": self.args,
             "hook": GATE,
@@ -267,7 +270,8 @@ class ToolCall:
         self.status = "unknown"
         runtime = self.session.runtime
         # The tool gets its own copy: what hooks and call log see is what was approved.
-        with delegation.under(self.approval.id if self.approval else self.session.parent_request):
+        request_id = self.approval.id if self.approval else self.session.parent_request
+        with delegation.acting(delegation.Acting(self.session.id, self.key, request_id)):
             end = await running.run(
                 self._execute,
                 canonical.copy(self.args),
@@ -359,7 +363,7 @@ class ToolCall:
             error=self.error,
             reason=self.reason,
             metadata={
-                **self._metadata, "tool_call_id": self.tool_call_id, "call_id": self.id,
+                **self._metadata, "tool_call_id": call_ids.shorten(self.tool_call_id), "call_id": self.id,
                 "called_as": self.called_as,
             },
         )  # fmt: skip
@@ -390,10 +394,3 @@ def _refuse_halted(state: State) -> None:
     if state.halted:
         until = f" (until {state.until})" if state.until else ""
         raise Blocked("halted", (state.reason or "the agent is halted") + until)
-
-
-def _check_name(field: str, value: Any) -> None:
-    """A model may invent any name; the portal takes 1 to 200 characters."""
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise canonical.NotCanonical(field, "must be a text of 1 to 200 characters")
-    canonical.check(value, path=field)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from hookgate import call_ids
 from hookgate.events import HookEvent
 from hookgate.result import MergedResult
 
@@ -16,22 +19,89 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 5
 
-# The approved request for which the running tool acts: what it delegates is asked for on its behalf.
-_acting_for: ContextVar[str | None] = ContextVar("hookgate_acting_for", default=None)
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The call whose tool is running: of which session, by what the portal knows it, and for which approved request,
+    on whose behalf the tool's delegates ask."""
+
+    session_id: str
+    key: str
+    request_id: str | None
+
+
+_acting: ContextVar[Acting | None] = ContextVar("hookgate_acting", default=None)
+
+
+def current() -> Acting | None:
+    """The innermost call whose tool is running here."""
+    return _acting.get()
 
 
 @contextmanager
-def under(request_id: str | None) -> Iterator[None]:
-    """Run a tool on behalf of an approved request, if there is one."""
-    token = _acting_for.set(request_id)
+def acting(call: Acting | None) -> Iterator[None]:
+    """Run something as a part of a call's tool."""
+    token = _acting.set(call)
     try:
         yield
     finally:
-        _acting_for.reset(token)
+        _acting.reset(token)
 
 
 class DelegationRefused(Exception):
     """The delegate may not, or can't, run. An agent whose hooks can't be had doesn't run without them."""
+
+
+class Delegations:
+    """What a session has delegated: by which path each delegate's calls are known, so that no two share their ids and
+    a restarted process gives the same ones. ``path`` is the session's own."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._counts: Counter[tuple[str, str | None]] = Counter()
+        # By agent and path; whether it is the one without a name and outside a call.
+        self._open: dict[tuple[str, str], bool] = {}
+
+    def take(self, agent: str, name: str | None, within: str | None) -> str:
+        """The path of one more delegate, until `give_back`. ``within`` is the call whose tool delegates.
+        Raises DelegationRefused where another one that is open would have it too."""
+        unnamed = name is None and within is None
+        if unnamed and any(self._open[key] for key in self._open if key[0] == agent):
+            raise DelegationRefused(
+                f"a delegation to {agent} is open already; several at a time need names, "
+                f"such as session.delegate({agent!r}, name='first')"
+            )
+        path = self._choose(agent, name, within)
+        if (agent, path) in self._open:
+            raise DelegationRefused(
+                f"a delegation to {agent} with this name is open already; name it otherwise"
+            )
+        self._open[agent, path] = unnamed
+        self._counts[agent, None] += 1
+        if within is not None:
+            self._counts[agent, within] += 1
+        return path
+
+    def give_back(self, agent: str, path: str) -> None:
+        """The delegate is gone."""
+        self._open.pop((agent, path), None)
+
+    def take_back(self, agent: str, path: str, within: str | None) -> None:
+        """The delegate could not be opened, and doesn't count."""
+        self.give_back(agent, path)
+        self._counts[agent, None] -= 1
+        if within is not None:
+            self._counts[agent, within] -= 1
+
+    def _choose(self, agent: str, name: str | None, within: str | None) -> str:
+        if within is None:
+            own = str(self._counts[agent, None]) if name is None else name
+            return call_ids.as_path(*filter(None, (self._path, own)))
+        if name is not None:
+            return call_ids.as_path(within, name)
+        # The first of a call has the call's id; those after it would share it.
+        before = self._counts[agent, within]
+        return call_ids.as_path(within, str(before)) if before else call_ids.as_path(within)
 
 
 class Delegation:
@@ -43,7 +113,10 @@ class Delegation:
         agent: str,
         on_event: Callable[[dict[str, Any]], Any] | None,
         surface: Literal["subagent", "workflow"],
+        name: str | None = None,
     ) -> None:
+        self._name = None if name is None else call_ids.check("name", name)
+        self._path = ""
         self._parent = parent
         self._agent = agent
         self._on_event = on_event
@@ -65,6 +138,19 @@ class Delegation:
             raise DelegationRefused(f"{manifest.agent.slug} may not delegate to {self._agent}")
         if parent.depth >= MAX_DEPTH:
             raise DelegationRefused(f"delegation is at most {MAX_DEPTH} deep")
+        call = current()
+        within = call.key if call is not None and call.session_id == parent.id else None
+        self._path = parent.delegations.take(self._agent, self._name, within)
+        try:
+            return await self._open(call)
+        except BaseException:
+            parent.delegations.take_back(self._agent, self._path, within)
+            raise
+
+    async def _open(self, call: Acting | None) -> Session:
+        from hookgate.call import Blocked
+
+        parent = self._parent
         started = await parent.emit(HookEvent.SUBAGENT_START, source=self._agent)
         if not started.allow:
             raise DelegationRefused(f"{started.blocked_by}: {started.error}")
@@ -73,7 +159,8 @@ class Delegation:
             self._agent,
             self._on_event,
             surface=self._surface,
-            parent_request=_acting_for.get() or parent.parent_request,
+            path=self._path,
+            parent_request=(call and call.request_id) or parent.parent_request,
         )
         await child.__aenter__()
         try:
@@ -100,7 +187,10 @@ class Delegation:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._child is not None
-        await self._child.__aexit__(kind, error, traceback)
+        try:
+            await self._child.__aexit__(kind, error, traceback)
+        finally:
+            self._parent.delegations.give_back(self._agent, self._path)
         # Whoever asked before and was let go has told the hooks already.
         if not (self._may_stop or self._parent.leaving):
             await self._parent.emit(HookEvent.SUBAGENT_STOP, source=self._agent)

@@ -47,7 +47,7 @@ def write(call: ToolCall, *, redact: tuple[str, ...], results: bool = False) -> 
         "agent": manifest.agent.slug if manifest else session.agent,
         "session_id": session.id,
         "conversation_id": session.conversation_id,
-        "tool_call_id": canonical.clean(call.tool_call_id, _SHORT),
+        "tool_call_id": call.key,
         "tool_name": canonical.clean(call.name, _SHORT) or "?",
         "user": session.initiator,
         "surface": session.surface,

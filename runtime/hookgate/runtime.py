@@ -157,6 +157,7 @@ class Runtime:
         on_event: OnEvent | None,
         *,
         surface: str,
+        path: str,
         parent_request: str | None,
     ) -> Session:
         """A delegate's session. Within an evaluation it is one too: nobody may be asked there."""
@@ -169,6 +170,7 @@ class Runtime:
             on_event=on_event,
             stubs=parent.stubs,
             depth=parent.depth + 1,
+            path=path,
             parent_request=parent_request,
         )
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hookgate import callbacks, entries, gate, handlers, signatures, users
+from hookgate import call_ids, callbacks, entries, gate, handlers, signatures, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
 from hookgate.catalogue import AUDIT_LOG
 from hookgate.chains import Bound, Chains
 from hookgate.composition import run_chain
 from hookgate.context import HookContext, Subject, ToolFacts
-from hookgate.delegation import Delegation
+from hookgate.delegation import Delegation, Delegations
 from hookgate.events import TOOL_POINTS, HookEvent
 from hookgate.manifest import SURFACES, HookSpec, Manifest, State
 from hookgate.portal import Refused
@@ -52,21 +52,21 @@ class Session:
         on_event: OnEvent | None,
         stubs: Mapping[str, Callable[[dict[str, Any]], Any]] | None,
         depth: int = 0,
+        path: str = "",
         parent_request: str | None = None,
     ) -> None:
         if surface not in SURFACES:
             raise ValueError(f"surface must be one of {', '.join(SURFACES)}, not {surface!r}")
         self.id = str(uuid.uuid4())
-        self.agent = agent
-        self.surface = surface
-        self.conversation_id = users.check_text("conversation_id", conversation_id or self.id)
+        self.agent, self.surface = agent, surface
+        self.conversation_id = call_ids.take_conversation(conversation_id, self.id)
         self.initiator = None if user is None else users.read(user)
         self.user_id = self.initiator["id"] if self.initiator else None
         self.parent_request = parent_request
         self.stubs = signatures.check_all(stubs or {})
-        self.hooks = HookRegistry()
-        self.context = ""
-        self.depth = depth
+        self.hooks, self.context = HookRegistry(), ""
+        self.depth, self.path = depth, path
+        self.delegations = Delegations(path)
         self.runtime = runtime
         self.services = SessionServices(self)
         self.delegation: Delegation | None = None
@@ -149,7 +149,7 @@ class Session:
             action or name,
             args,
             tool,
-            tool_call_id=tool_call_id or str(uuid.uuid4()),
+            tool_call_id=tool_call_id,
             called_as=name,
             metadata=dict(metadata or {}),
             summary=summary,
@@ -170,7 +170,7 @@ class Session:
         """Take back the request of a call that waits for people. True only if its tool will not run; False when
         there is no request, when it was decided already, or when the portal can't be reached."""
         # Calls may share an id, and then a request: none of them may run.
-        named = [call for call in self._calls.values() if call.tool_call_id == tool_call_id]
+        named = [call for call in self._calls.values() if tool_call_id in (call.tool_call_id, call.key)]
         asked = [call.approval for call in named if call.approval is not None]
         if not asked or any(call.executing for call in named):
             return False
@@ -217,16 +217,17 @@ class Session:
         self,
         agent: str,
         *,
+        name: str | None = None,
         surface: Literal["subagent", "workflow"] = "subagent",
         on_event: OnEvent | None = None,
     ) -> Delegation:
         """A session of another agent, for the same user and conversation; ``workflow`` for a plan's node.
 
-        It fetches its own registry; nothing of this one's hooks is inherited. Entering raises
-        DelegationRefused for an agent that this one may not delegate to, beyond depth 5, and when the
-        delegate has no usable registry.
+        Its registry is its own; nothing of this one's hooks is inherited. ``name`` tells several of one agent apart.
+        Entering raises DelegationRefused for an agent that this one may not delegate to, beyond depth 5, where its
+        calls would share their ids with those of another that is open, and when it has no usable registry.
         """
-        return Delegation(self, agent, on_event or self._on_event, surface)
+        return Delegation(self, agent, on_event or self._on_event, surface, name)
 
     async def take_registry(self) -> tuple[Manifest, Chains]:
         """The registry that holds now. Raises Blocked when no tool may run."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import loopthread, origin, portal_url
+from hookgate import delegation, loopthread, origin, portal_url
 from hookgate.bounded import End
 from hookgate.events import HookEvent
 from hookgate.loopthread import LoopThread
@@ -178,11 +178,14 @@ class _Job:
         self.done = done
         self._function = function
         self._args = args
+        # The caller's thread has a context of its own, in which no call is under way.
+        self._acting = delegation.current()
 
     def run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run it and tell the loop how it ended. Raises only what is meant for the program."""
         try:
-            end = End(self._function(*self._args))
+            with delegation.acting(self._acting):
+                end = End(self._function(*self._args))
         except BaseException as error:
             if origin.is_programs(error):
                 raise

@@ -52,7 +52,7 @@ def test_the_agent_may_be_named_by_its_id(world):
         ({"agent": None}, "agent", "wrong_type"),
         ({"agent": 7}, "agent", "wrong_type"),
         ({"conversation_id": ""}, "conversation_id", "too_short"),
-        ({"conversation_id": "c" * 201}, "conversation_id", "too_long"),
+        ({"conversation_id": "c" * 8193}, "conversation_id", "too_long"),
         ({"tool_call_id": ["x"]}, "tool_call_id", "wrong_type"),
         ({"tool_name": "t" * 201}, "tool_name", "too_long"),
         ({"tool_args": []}, "tool_args", "wrong_type"),

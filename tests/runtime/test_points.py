@@ -232,7 +232,7 @@ def test_what_an_approved_tool_delegates_is_asked_for_on_its_behalf() -> None:
         ({"user": {"id": "1", "phone": "2"}}, "user.phone is not a field"),
         ({"user": {"id": "x" * 201}}, "user.id must be"),
         ({"user": {"id": "\ud800"}}, "user.id"),
-        ({"conversation_id": "x" * 201}, "conversation_id must be"),
+        ({"conversation_id": "x" * 8193}, "conversation_id: must be"),
         ({"surface": "web"}, "surface must be one of"),
     ],
 )

@@ -144,5 +144,5 @@ class _Plan:
         execute = self._tools[node.tool]
         if node.agent is None or node.agent == self._session.agent:
             return await self._session.call_tool(node.tool, args, execute=execute, tool_call_id=call_id)
-        async with self._session.delegate(node.agent, surface="workflow") as child:
+        async with self._session.delegate(node.agent, name=call_id, surface="workflow") as child:
             return await child.call_tool(node.tool, args, execute=execute, tool_call_id=call_id)
