@@ -72,6 +72,10 @@ LIMIT_CHECKS = metrics.counter(
     "Calls of a rate-limited tool, by whether they were within the limit.",
     result=["allowed", "refused"],
 )
+TURNED_AWAY = metrics.counter(
+    "calls_turned_away",
+    "Calls that were not asked about, because as many requests of their agent waited as may.",
+)
 PENDING = metrics.reading("requests_pending", "Requests that wait for people.")
 HALTED = metrics.reading("halted", "Kill switches that are on.", "kind")
 

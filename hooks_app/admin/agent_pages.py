@@ -13,7 +13,7 @@ from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
-from hooks_app import fleet, halting, manifests, publishing, registry, runtimes
+from hooks_app import fleet, halting, manifests, publishing, registry, runtimes, turned_away
 from hooks_app.admin import drafts
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal.admin import changes, operations, showing
@@ -59,6 +59,7 @@ def state(agent: Agent) -> dict[str, Any]:
             "draft_warnings": [item.to_json() for item in judged.findings.warnings],
             "warnings": head.warnings if head else [],
             "halt": halting.state(agent, agent.organization),
+            "turned_away": _turned_away(agent),
             "runtimes": _runtimes(agent, head),
             "revisions": _revisions(agent),
         }
@@ -70,6 +71,18 @@ def _head(agent: Agent) -> RegistryHead | None:
         return registry.head(agent)
     except Problem:
         return None
+
+
+def _turned_away(agent: Agent) -> dict[str, Any] | None:
+    found = turned_away.of_agent(agent)
+    if found is None:
+        return None
+    return {
+        "count": found.count,
+        "allowed": found.allowed,
+        "first": showing.at(found.first_at, agent.organization),
+        "last": showing.at(found.last_at, agent.organization),
+    }
 
 
 _RUNTIME_STATES = {"live": _("live"), "behind": _("behind"), "gone": _("gone")}

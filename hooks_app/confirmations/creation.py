@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from hookgate import redaction
 
 from channels_app import deliveries, identities
-from hooks_app import approval_cards, digests, eligibility, excerpts, policies, registry
+from hooks_app import approval_cards, digests, eligibility, excerpts, policies, registry, turned_away
 from hooks_app.confirmations import proposals, routing, rows, story, switches, transitions
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.confirmations.routing import Route
@@ -22,6 +22,13 @@ from portal.models import User
 
 # Seconds; a runtime that was told "too many" asks again after at most this long.
 MAX_RETRY_AFTER = 30
+
+
+class TooManyPending(Problem):
+    """429: as many requests of the agent wait as may."""
+
+    def __init__(self, detail: str, retry_after: float) -> None:
+        super().__init__(429, "too_many_pending", detail, retry_after=retry_after)
 
 
 def create(
@@ -54,6 +61,23 @@ def create(
     row.parent = _parent(request, agent, reach)
     stage = _stage(row)
     _check_people(row, stage, by_tap=bool(route.channels))
+    try:
+        return _make(agent, request, digest, row, stage, route, actor)
+    except TooManyPending:
+        # Outside the transaction, which is undone.
+        turned_away.note(agent, allowed=route.max_pending)
+        raise
+
+
+def _make(
+    agent: Agent,
+    request: NewRequest,
+    digest: str,
+    row: ConfirmationRequest,
+    stage: Stage,
+    route: Route,
+    actor: Actor | None,
+) -> tuple[ConfirmationRequest, bool]:
     with transaction.atomic():
         # Held to the end: it makes the look-up, the count and the insert below one step per agent.
         Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
@@ -247,9 +271,7 @@ def _check_room(row: ConfirmationRequest, route: Route, now: datetime) -> None:
     soonest = list(waiting.values_list("expires_at", flat=True)[: route.max_pending])
     if len(soonest) >= route.max_pending:
         seconds = math.ceil((soonest[0] - now).total_seconds())
-        raise Problem(
-            429,
-            "too_many_pending",
+        raise TooManyPending(
             f"{len(soonest)} requests of this agent wait for people; its limit is {route.max_pending}.",
-            retry_after=max(1, min(seconds, MAX_RETRY_AFTER)),
+            max(1, min(seconds, MAX_RETRY_AFTER)),
         )

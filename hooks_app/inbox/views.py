@@ -12,12 +12,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from channels_app.models import Delivery
-from hooks_app import appearance, approval_cards, confirmations, eligibility
+from hooks_app import appearance, approval_cards, confirmations, eligibility, turned_away
 from hooks_app.confirmations import Voter
 from hooks_app.inbox import lists, notices
 from hooks_app.inbox.lists import Item, Standing
 from hooks_app.models import ConfirmationRequest
 from portal import access
+from portal.admin import showing
+from portal.lib import visible
 from portal.lib.problems import Problem
 from portal.models import User
 from portal.web import queries
@@ -41,6 +43,7 @@ def waiting(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "tab": "waiting",
         "more": found.more,
+        "turned_away": [_turned_away(notice) for notice in turned_away.seen_by(user)],
         "several": access.organizations(user, *access.EVERYBODY).count() > 1,
         **{name: [_line(item) for item in items] for name, items in sections.items()},
     }
@@ -85,6 +88,17 @@ def request_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         return _show(request, row, user, problem=problem, reason=reason)
     messages.success(request, notices.counted(row, decision))
     return redirect("inbox-request", pk=row.pk)
+
+
+def _turned_away(notice: turned_away.Notice) -> dict[str, Any]:
+    organization = notice.agent.organization
+    return {
+        "agent": visible.line(notice.agent.name or notice.agent.slug),
+        "count": notice.count,
+        "first": showing.at(notice.first_at, organization),
+        "last": showing.at(notice.last_at, organization),
+        "limit": notice.allowed,
+    }
 
 
 def _person(request: HttpRequest) -> User:

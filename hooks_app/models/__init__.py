@@ -8,6 +8,7 @@ from hooks_app.models.keys import RuntimeKey
 from hooks_app.models.limits import LimitAcquisition
 from hooks_app.models.policies import ApprovalPolicy
 from hooks_app.models.registries import Publication, RegistryHead, RegistryRevision, RuntimeInstance
+from hooks_app.models.turned_away import TurnedAway
 
 __all__ = [
     "Action",
@@ -28,4 +29,5 @@ __all__ = [
     "RuntimeInstance",
     "RuntimeKey",
     "Stage",
+    "TurnedAway",
 ]

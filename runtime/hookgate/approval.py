@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from hookgate import canonical, contract
+from hookgate import canonical, contract, explanations
 from hookgate.pacing import Pacing
 from hookgate.portal import Lane, Portal, Refused, Reply, Unreachable
 from hookgate.waits import Feed, Waits, read_resource
@@ -285,8 +285,8 @@ def _look_at(task: asyncio.Task[Any]) -> None:
 def explain_consume(error: Unreachable | Refused) -> str:
     """Why an approval could not be used, for the model."""
     if isinstance(error, Unreachable):
-        return f"the approval could not be used: the portal is out of reach ({error})"
-    return _CONSUME_REASONS.get(error.code, f"the approval could not be used: {error}")
+        return f"the approval could not be used: {explanations.OUT_OF_REACH}"
+    return _CONSUME_REASONS.get(error.code, f"the approval could not be used ({error.code[:80]})")
 
 
 def _find_difference(resource: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:

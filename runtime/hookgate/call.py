@@ -7,13 +7,24 @@ observation outside.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hookgate import call_ids, canonical, delegation, gate, observations, running, signatures, texts
+from hookgate import (
+    call_ids,
+    canonical,
+    delegation,
+    explanations,
+    gate,
+    outcomes,
+    running,
+    signatures,
+    texts,
+)
 from hookgate.approval import TAKEN_BACK, Approval, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.chains import Chains
@@ -34,6 +45,8 @@ from hookgate.running import Plain
 
 if TYPE_CHECKING:
     from hookgate.session import Session
+
+log = logging.getLogger("hookgate")
 
 _READONLY_GUARD: Final = "readonly_guard"
 _BEFORE_HOOKS: Final = frozenset({"halted", "arguments"})
@@ -107,7 +120,7 @@ class ToolCall:
         except Blocked as stop:
             await self._block(stop)
         await self._close()
-        return self._outcome()
+        return outcomes.write(self)
 
     async def _admit(self) -> None:
         """Everything that must hold before the tool may run."""
@@ -211,11 +224,13 @@ class ToolCall:
         try:
             await self.approval.consume(canonical.digest(self.args))
         except Unreachable as error:
+            log.warning("the approval of %s (%s) was not used: %s", self.name, self.key, error)
             # It may have been used all the same, with the answer lost on the way; or by another runtime,
             # whose own report must still be able to replace this one.
             self.session.report_outcome(self.approval, "unknown", NEVER_STARTED)
             raise Blocked(GATE, explain_consume(error)) from None
         except Refused as error:
+            log.warning("the approval of %s (%s) was not used: %s", self.name, self.key, error)
             self.session.note_refusal(error)
             if error.code == TAKEN_BACK:
                 self.session.report_outcome(self.approval, "failed", NEVER_STARTED)
@@ -232,11 +247,10 @@ class ToolCall:
         except Detached:
             self._detached = True
             verdict = Verdict(False, _LEFT)
-        except Unreachable as error:
-            verdict = Verdict(False, f"needs approval, and the portal is out of reach ({error})")
-        except Refused as error:
+        except (Unreachable, Refused) as error:
+            log.warning("no approval was asked for %s (%s): %s", self.name, self.key, error)
             self.session.note_refusal(error)
-            verdict = Verdict(False, f"needs approval, and the portal refused the request: {error}")
+            verdict = Verdict(False, explanations.not_asked(error))
         if not verdict.approved:
             return HookResult(allow=False, error=verdict.reason)
         edited = verdict.args is not None and canonical.canonicalize(verdict.args) != canonical.canonicalize(
@@ -367,27 +381,6 @@ class ToolCall:
                 "called_as": self.called_as,
             },
         )  # fmt: skip
-
-    def _outcome(self) -> Outcome:
-        ran = self.status not in ("blocked", "cancelled")
-        return Outcome(
-            tool_name=self.name,
-            tool_call_id=self.tool_call_id,
-            status=self.status,
-            observation=observations.write(self),
-            blocked=not ran,
-            blocked_by=self.blocked_by,
-            reason=self.reason,
-            result=None if self.withheld else self.result,
-            error=self.error,
-            withheld=self.withheld,
-            args=canonical.copy(self.args) if ran else None,
-            confirmation_id=self.approval.id if self.approval else None,
-            trace=self.merged.trace,
-            side_effects=self.merged.side_effects,
-            system_message=self.merged.system_message,
-            stop=self.merged.stop,
-        )
 
 
 def _refuse_halted(state: State) -> None:

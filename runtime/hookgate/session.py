@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hookgate import call_ids, callbacks, entries, gate, handlers, signatures, users
+from hookgate import call_ids, callbacks, entries, explanations, gate, handlers, signatures, users
 from hookgate.approval import Approval
 from hookgate.call import Blocked, ToolCall
 from hookgate.catalogue import AUDIT_LOG
@@ -70,15 +70,13 @@ class Session:
         self.runtime = runtime
         self.services = SessionServices(self)
         self.delegation: Delegation | None = None
-        self.leaving = False
+        self.leaving, self._on_event = False, on_event
         self.manifest: Manifest | None = None
-        self._on_event = on_event
         self._source, self._feed = runtime.source(agent, surface), runtime.feed(agent)
         self._stops = 0
         self._stopped: str | None = None
         self._subject: Subject | None = None
-        self._started = False
-        self._starting = asyncio.Lock()
+        self._started, self._starting = False, asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
         self._calls: dict[str, ToolCall] = {}
 
@@ -369,10 +367,12 @@ class Session:
             )
             raise Blocked(AUDIT_LOG, str(error)) from None
 
-    def note_refusal(self, error: Refused) -> None:
-        """A key that the portal no longer knows ends the session, wherever it was noticed."""
-        if error.status == 401:
-            self._stopped = f"the portal refused the runtime key: {error}"
+    def note_refusal(self, error: Exception) -> None:
+        """The portal knows this key no more, which ends the session, or these rules, which are asked for again."""
+        if isinstance(error, Refused) and error.status == 401:
+            self._stopped = explanations.refused_registry(self.agent, error)
+        elif isinstance(error, Refused) and error.code == "unknown_registry":
+            self._source.invalidate()
 
     async def announce(self, kind: str, fields: dict[str, Any]) -> None:
         """Tell `on_event`; what it raises is logged and changes nothing."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
-from hookgate import manifest
+from hookgate import explanations, manifest
 from hookgate.manifest import Manifest, ManifestInvalid, State
 from hookgate.portal import Portal, Refused, Reply, Unreachable
 
@@ -45,6 +45,8 @@ class RegistrySource:
         self._checked_at = 0.0
         self._retry_at = 0.0
         self._problem = "no registry has been fetched"
+        # What the log has of the present fault.
+        self._told: str | None = None
         self._flight: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         # When to ask unasked. Spread, so that many runtimes that began together don't ask together.
@@ -160,15 +162,19 @@ class RegistrySource:
                 headers=headers,
             )
         except Unreachable as error:
-            self._note_failure(f"the portal is out of reach ({error})", error.retry_after)
+            self._note_failure("the portal is out of reach", error.retry_after, detail=str(error))
         except Refused as error:
             self._note_refusal(error)
         else:
             self._take(reply, started, news)
 
-    def _note_failure(self, problem: str, retry_after: float | None = None) -> None:
-        log.warning("registry of %s: %s", self._agent, problem)
-        self._problem = problem
+    def _note_failure(self, problem: str, retry_after: float | None = None, *, detail: str = "") -> None:
+        told = f"{problem}{f' ({detail})' if detail else ''}"
+        # The same fault at every try is no news.
+        log.log(
+            logging.WARNING if told != self._told else logging.DEBUG, "registry of %s: %s", self._agent, told
+        )
+        self._problem, self._told = problem, told
         pause = self.manifest.freshness.revalidate_after_seconds if self.manifest else 0.0
         now = self._clock()
         self._retry_at = now + min(_MAX_PAUSE, pause)
@@ -177,10 +183,11 @@ class RegistrySource:
 
     def _note_refusal(self, error: Refused) -> None:
         if error.status not in _FINAL:
-            self._note_failure(f"the portal refused the registry: {error}")
+            self._note_failure(f"the portal refused the registry ({error.status})", detail=str(error))
             return
-        log.error("registry of %s refused: %s %s", self._agent, error.status, error)
-        self.stopped = self.last_stop = f"the portal refused the registry with {error.status}: {error}"
+        remedy = explanations.remedy(self._agent, error)
+        log.error("registry of %s refused with %s: %s; %s", self._agent, error.status, error, remedy)
+        self.stopped = self.last_stop = explanations.refused_registry(self._agent, error)
         self.stops += 1
         self.manifest = None
         self._etag = None
@@ -200,7 +207,7 @@ class RegistrySource:
                 self._note_failure(f"the registry can't be used ({error})")
                 return
             self._etag = reply.etag
-        self.stopped = None
+        self.stopped = self._told = None
         self._checked_at = started
         self._heard = news
         self._retry_at = 0.0

@@ -17,7 +17,7 @@ def short(text: str) -> str:
     return text if len(text) <= 200 else text[:135] + "~" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def ask(world: Any, call_id: Any, headers: dict[str, str] | None = NOW, **changes: Any) -> Answer:
+def ask(world: Any, call_id: Any, headers: Any = NOW, **changes: Any) -> Answer:
     body = {**confirmation(world.procurement, tool_call_id=call_id), **changes}
     answer: Answer = world.runtime.post("/confirmations", body, headers=headers)
     return answer

@@ -57,6 +57,7 @@ class FakePortal:
         self.tools: dict[str, JSON] = {}
         # What the portal names in each answer; None is a portal of before the header.
         self.contract: str | None = "3"
+        self.refuse_create: Problem | None = None
         self.limit = 10
         self.limit_calls: dict[str, JSON] = {}
         self.timeout = 60.0
@@ -274,6 +275,8 @@ class FakePortal:
     # Confirmations
 
     async def _create(self, match: re.Match[str], query: JSON, body: Any, headers: dict[str, str]) -> Any:
+        if self.refuse_create is not None:
+            raise self.refuse_create
         for found in self.confirmations.values():
             if [found[k] for k in ("agent", "conversation_id", "tool_call_id")] == [
                 body[k] for k in ("agent", "conversation_id", "tool_call_id")

@@ -7,8 +7,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hookgate import HookContext, HookResult, Outcome, PostToolUseHook, PreToolUseHook, call_ids
-from hookgate.events import HookEvent
+from hookgate import HookContext, HookResult, Outcome, PreToolUseHook, call_ids
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,11 +70,10 @@ def test_ids_that_differ_only_at_their_ends_are_two_calls() -> None:
     assert len(asyncio.run(run()).confirmations) == 2
 
 
-class Seen(PreToolUseHook, PostToolUseHook):
+class Seen(PreToolUseHook):
     """Remembers what it was told of the call; it takes an id for a text, as hooks do."""
 
     name = "seen"
-    points = (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE, HookEvent.PERMISSION_DENIED)
 
     def __init__(self) -> None:
         self.ids: list[str] = []
