@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Notice:
-    """What a page says of one agent: ``count`` refusals from ``first_at`` to ``last_at``, as ``allowed`` requests waited."""
+    """What a page says of one agent: ``count`` refusals from ``first_at`` to ``last_at``; ``allowed`` may wait."""
 
     agent: Agent
     count: int
@@ -36,7 +36,7 @@ class Notice:
 
 
 def note(agent: Agent, *, allowed: int) -> None:
-    """Count one refusal of an agent of which ``allowed`` requests may wait; the first after a quiet day is logged and audited."""
+    """Count one refusal of an agent of which ``allowed`` requests may wait; the first of a day is logged, audited."""
     metrics.count(measures.TURNED_AWAY)
     now = clock.now()
     if _count(agent, allowed, now):

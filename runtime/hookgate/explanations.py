@@ -17,8 +17,8 @@ _CREATE: Final = {
     "halted": "the agent is halted",
     "read_only": "the organization is in read-only mode and this tool writes",
     "agent_disabled": "the agent is switched off",
-    "tool_call_conflict": "another call of this conversation had the same id, with another tool, other arguments or "
-    "for another user; make the call again with an id of its own",
+    "tool_call_conflict": "another call of this conversation had its id, with other arguments, another tool or user; "
+    "make it again with an id of its own",
     "unknown_registry": "the agent's rules have just changed; make the call again",
     "no_eligible_approver": f"nobody is there who may approve it; {_MEND}",
     "initiator_unknown": f"the portal does not know the user for whom the agent acts; {_MEND}",
