@@ -7,11 +7,13 @@ at the same time), compaction and the end are asked for, a model that fails is r
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from hookgate.events import HookEvent
+from hookgate.loops import naming
 from hookgate.result import HookResult, Outcome, describe_error
 from hookgate.session import Session
 
@@ -25,8 +27,8 @@ MAX_STOP_DENIALS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A tool that the model picked. ``id`` is the model's own id of the call: a restarted process that
-    replays the same conversation takes up the same request by it."""
+    """A tool that the model picked. ``id`` is the model's own id of the call. It stands in the messages; the call is
+    made under one that is its own in the conversation, and the same when the conversation is replayed."""
 
     id: str
     name: str
@@ -75,14 +77,35 @@ async def run(
     max_turns: int = 25,
     compact: Compact | None = None,
     compact_after: int = 100,
+    name: str | None = None,
 ) -> Run:
     """Play one prompt of ``session`` to its end.
 
-    ``model`` gets the messages so far: ``{"role": "system"|"user"|"assistant"|"tool", "content"}``, with
-    ``tool_calls`` at an assistant's and ``tool_call_id`` at a tool's. ``compact`` shortens them once there
-    are more than ``compact_after``, if the hooks let it. Raises nothing for what hooks, tools or the model
-    did; cancellation passes.
+    ``model`` is async; it gets the messages so far and returns a `Reply`. Messages are
+    ``{"role": "system"|"user"|"assistant"|"tool", "content"}``, with ``tool_calls`` ``[{"id", "name", "args"}]`` at an
+    assistant's and ``tool_call_id`` at a tool's. ``compact`` shortens them once there are more than ``compact_after``,
+    if the hooks let it. ``name`` tells this run from the others of its conversation, for a process that goes on with
+    one whose earlier prompts it hasn't played. Raises nothing for what hooks, tools or the model did, and TypeError for
+    a model that returns something else; cancellation passes.
     """
+    _check_model(model)
+    ids = naming.begin(session, prompt, name)
+    run = await _play(session, prompt, model, tools, max_turns, compact, compact_after, ids)
+    if not session.leaving:
+        ids.finish()
+    return run
+
+
+async def _play(
+    session: Session,
+    prompt: str,
+    model: Model,
+    tools: Mapping[str, Tool],
+    max_turns: int,
+    compact: Compact | None,
+    compact_after: int,
+    ids: naming.RunIds,
+) -> Run:
     loop = Run([{"role": "system", "content": session.context}] if session.context else [])
     submitted = await session.emit(HookEvent.USER_PROMPT_SUBMIT, prompt=prompt)
     if not submitted.allow:
@@ -95,13 +118,15 @@ async def run(
     for _ in range(max_turns):
         await _make_room(session, loop, compact, compact_after)
         try:
-            reply = await model(loop.messages)
+            answer = model(loop.messages)
+            reply = await answer if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001  (a model's client may raise anything; hooks are told)
             await session.emit(HookEvent.STOP_FAILURE, error=describe_error(error))
             return loop.end("failed", describe_error(error))
+        _check_reply(answer, reply)
         _add_reply(loop, reply)
         if reply.tool_calls:
-            if await _act(session, loop, reply.tool_calls, tools):
+            if await _act(session, loop, reply.tool_calls, tools, ids):
                 return loop.end("stopped", "a hook asked to stop")
             continue
         objection = await _try_to_stop(session, loop)
@@ -124,11 +149,17 @@ async def _make_room(session: Session, loop: Run, compact: Compact | None, compa
 
 
 async def _act(
-    session: Session, loop: Run, requests: Sequence[ToolRequest], tools: Mapping[str, Tool]
+    session: Session,
+    loop: Run,
+    requests: Sequence[ToolRequest],
+    tools: Mapping[str, Tool],
+    ids: naming.RunIds,
 ) -> bool:
     """Run the tools of one reply at the same time; True when a hook wants the loop to end."""
     async with asyncio.TaskGroup() as group:
-        calls = [group.create_task(_call(session, request, tools)) for request in requests]
+        calls = [
+            group.create_task(_call(session, request, tools, ids.give(request.id))) for request in requests
+        ]
     stop = False
     for request, call in zip(requests, calls, strict=True):
         outcome = call.result()
@@ -144,12 +175,14 @@ async def _act(
     return stop
 
 
-async def _call(session: Session, request: ToolRequest, tools: Mapping[str, Tool]) -> Outcome | None:
+async def _call(
+    session: Session, request: ToolRequest, tools: Mapping[str, Tool], call_id: Any
+) -> Outcome | None:
     """None for a tool that this program doesn't have: nobody is asked to approve what can't run."""
     execute = tools.get(request.name)
     if execute is None:
         return None
-    return await session.call_tool(request.name, request.args, execute=execute, tool_call_id=request.id)
+    return await session.call_tool(request.name, request.args, execute=execute, tool_call_id=call_id)
 
 
 async def _try_to_stop(session: Session, loop: Run) -> str | None:
@@ -160,6 +193,28 @@ async def _try_to_stop(session: Session, loop: Run) -> str | None:
     objection = f"{asked.blocked_by}: {asked.error}"
     loop.messages.append({"role": "user", "content": objection})
     return objection
+
+
+def _check_model(model: Any) -> None:
+    if not callable(model):
+        raise TypeError(f"model must be an async function of the messages, not {type(model).__name__}")
+
+
+def _check_reply(answer: Any, reply: Any) -> None:
+    """What the model returned is a `Reply`, or has all that one has. Raises TypeError."""
+    wanted = "model must be async and return hookgate.loops.react.Reply(text, tool_calls)"
+    if not inspect.isawaitable(answer):
+        raise TypeError(f"{wanted}; it returned {type(answer).__name__} and is not async")
+    calls = getattr(reply, "tool_calls", None)
+    if not isinstance(getattr(reply, "text", None), str) or not isinstance(calls, tuple | list):
+        raise TypeError(f"{wanted}, not {type(reply).__name__}")
+    for call in calls:
+        if not isinstance(getattr(call, "name", None), str) or not (
+            hasattr(call, "id") and hasattr(call, "args")
+        ):
+            raise TypeError(
+                f"{wanted}; its tool_calls hold ToolRequest(id, name, args), not {type(call).__name__}"
+            )
 
 
 def _add_reply(loop: Run, reply: Reply) -> None:
