@@ -65,6 +65,8 @@ class Inputs:
     agents: frozenset[str] = frozenset()
     # What the agent's runtimes say they have: names, and the JSON Schema of the arguments where they say it.
     announced: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    # The organization's: by which its dates are told.
+    time_zone: str = "UTC"
 
     def find_channel(self, slug: str) -> Channel | None:
         """The channel called ``slug``, or ``None``."""

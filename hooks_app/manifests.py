@@ -11,7 +11,7 @@ from typing import Any
 
 from hookgate import canonical, matching, work
 from hookgate.catalogue import GATE
-from hookgate.manifest import SCHEMA, SURFACES, ManifestInvalid, manifest_digest, parse
+from hookgate.manifest import SCHEMA, SURFACES, UTC, ManifestInvalid, manifest_digest, parse
 
 from hooks_app import manifest_checks, manifest_hooks
 from hooks_app.manifest_inputs import Faults, Inputs, Tool
@@ -64,6 +64,8 @@ def _write(inputs: Inputs, tools: list[Tool], hooks: list[dict[str, Any]]) -> di
         },
         "unlisted_tools": content["unlisted_tools"],
         "require_confirmation_for_all": content["require_confirmation_for_all"],
+        # Only where it says something: the digests of all others stay what they are.
+        **({} if inputs.time_zone == UTC else {"time_zone": inputs.time_zone}),
         "may_delegate_to": list(dict.fromkeys(content["may_delegate_to"])),
         "tools": [
             {

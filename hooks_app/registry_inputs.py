@@ -57,6 +57,7 @@ def _read(agent: Agent, content: dict[str, Any]) -> Inputs:
         ),
         agents=frozenset(Agent.objects.filter(organization=organization).values_list("slug", flat=True)),
         announced=_read_announced(agent),
+        time_zone=organization.time_zone,
     )
 
 

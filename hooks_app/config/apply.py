@@ -172,7 +172,7 @@ def _write_row(run: Run, entry: schema.Organization) -> Organization:
             **entry.freshness.model_dump(),
         },
     )
-    if not new and data.keys() - {"name", "time_zone", "retention_days"}:
+    if not new and data.keys() - {"name", "retention_days"}:
         run.outdate(row)
     data |= switches.set_read_only(run, row, entry.read_only)
     data |= switches.set_halted(run, row, None, entry.halted)

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -16,6 +17,8 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
+# Modules that a loop in a thread, and whoever waits for it, can't have replaced.
+_LOOPS_NEED: Final = ("_thread", "threading", "queue", "_queue", "socket", "select", "selectors", "ssl")
 
 # Seconds for what is under way to end by itself, and to take note that it is ended.
 _GRACE: Final = 0.2
@@ -37,6 +40,7 @@ class LoopThread:
     """
 
     def __init__(self) -> None:
+        refuse_patched()
         refuse_in_a_loop()
         self.loop = asyncio.new_event_loop()
         self._pid = os.getpid()
@@ -102,6 +106,33 @@ def take(future: Future[T]) -> T:
         return future.result()
     except CancelledError:
         raise LoopGone("the runtime was left while this was under way") from None
+
+
+def refuse_patched() -> None:
+    """Raise RuntimeError where gevent or eventlet has put its own in the place of what a loop's thread is made of: the
+    thread would be a greenlet of this one, and each would wait for the other."""
+    found = [
+        name
+        for name, patched in (("gevent", _has_gevent_patched), ("eventlet", _has_eventlet_patched))
+        if patched()
+    ]
+    if found:
+        raise RuntimeError(
+            f"SyncRuntime needs real threads and sockets, and {found[0]} has replaced them in this process; run the "
+            f"agent in a process without {found[0]}'s patches: gunicorn's gthread or sync workers, Celery's prefork or "
+            "threads pool, or a process of its own"
+        )
+
+
+def _has_gevent_patched() -> bool:
+    # Whoever patches has imported it.
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and any(map(monkey.is_module_patched, _LOOPS_NEED))
+
+
+def _has_eventlet_patched() -> bool:
+    patcher = sys.modules.get("eventlet.patcher")
+    return patcher is not None and any(map(patcher.is_monkey_patched, ("thread", "socket", "select")))
 
 
 def refuse_in_a_loop() -> None:

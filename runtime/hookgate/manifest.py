@@ -19,6 +19,8 @@ __all__ = ["GATE_PRIORITY", "SCHEMA", "Manifest", "ManifestInvalid", "manifest_d
 
 SCHEMA: Final = "hookgate.registry/1"
 GATE_PRIORITY: Final = 900
+# The time zone of an organization that names none.
+UTC: Final = "UTC"
 SURFACES: Final = ("chat", "api", "dag", "subagent", "workflow", "eval")
 _POINTS: Final = frozenset(point.value for point in HookEvent)
 _OUTSIDE_DIGEST: Final = ("digest", "revision", "state", "surface")
@@ -133,6 +135,7 @@ class Manifest:
     tools: Mapping[str, ToolSpec]
     hooks: tuple[HookSpec, ...]
     triggers: tuple[Trigger, ...] = field(default=())
+    time_zone: str = UTC
 
     def find_tool(self, name: str) -> ToolSpec | None:
         """The tool's own entry, else its connector's ``CONNECTOR__*``, else None."""
@@ -188,6 +191,7 @@ def parse(document: Any) -> Manifest:
         tools={tool.name: tool for tool in map(_read_tool, top.objects("tools"))},
         hooks=hooks,
         triggers=() if bypass else _read_triggers(top, hooks),
+        time_zone=top.optional_text("time_zone") or UTC,
     )
 
 

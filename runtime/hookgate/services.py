@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hookgate.catalogue import LimitVerdict
 from hookgate.context import HookContext
@@ -56,7 +57,7 @@ class SessionServices:
         user = initiator.get("name") or initiator.get("email") or initiator.get("id") or ""
         agent = self._manifest.agent if self._manifest else None
         return {
-            "date": datetime.now(UTC).date().isoformat(),
+            "date": _today(self._manifest.time_zone if self._manifest else "UTC"),
             "organization": agent.organization if agent else "",
             "agent": agent.slug if agent else self._session.agent,
             "user": str(user),
@@ -106,6 +107,18 @@ class SessionServices:
     @property
     def _slug(self) -> str:
         return self._manifest.agent.slug if self._manifest else self._session.agent
+
+
+def _today(zone: str) -> str:
+    """The date there now. Where this machine doesn't know the zone, that of UTC, and the log says so."""
+    now = datetime.now(UTC)
+    try:
+        return now.astimezone(ZoneInfo(zone)).date().isoformat()
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        log.warning(
+            "the time zone %r is not known here (pip install tzdata); {date} is told in UTC", zone[:64]
+        )
+        return now.date().isoformat()
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from hookgate import canonical
 
 from hooks_app import registry
 from hooks_app.models import Action, Agent, AgentTool, ApprovalChannel, Declaration
@@ -127,3 +128,19 @@ def test_the_digest_is_the_one_of_the_contract() -> None:
         del hook["id"]
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("2.0", "2")
     assert digest == "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_zone_is_named_only_where_it_is_not_utc(db: None) -> None:
+    acme = make.organization("acme")
+    agent = make.agent(acme)
+    before = canonical.loads(registry.serve(agent, "chat").body)
+    assert "time_zone" not in before
+    acme.time_zone = "Asia/Seoul"
+    acme.save()
+    registry.inputs_changed(acme)
+    served = canonical.loads(registry.serve(agent, "chat").body)
+    assert served["time_zone"] == "Asia/Seoul"
+    assert served["revision"] == before["revision"] + 1
+    assert {**served, "time_zone": None, "digest": None, "revision": None} == {
+        **before, "time_zone": None, "digest": None, "revision": None,
+    }  # fmt: skip
