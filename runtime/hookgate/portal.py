@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hookgate import bodies, canonical, contract, portal_url, proxies
+from hookgate import bodies, canonical, contract, forks, portal_url, proxies
 
 if TYPE_CHECKING:
     # Importing the client takes longer than importing all of ours: it comes with the first Portal.
@@ -102,7 +102,18 @@ class Portal:
         self._proxy = _find_proxy(self.url) if transport is None else None
         self._short = self._open(httpx.Limits(max_connections=sum(_AT_ONCE.values())))
         self._long = self._open(httpx.Limits(max_connections=None))
+        forks.hold(self)
         self._lanes = {lane: asyncio.Semaphore(limit) for lane, limit in _AT_ONCE.items()}
+
+    def give_back(self) -> None:
+        """In a child of a fork: the connections are the parent's."""
+        for client in (self._short, self._long):
+            pool = getattr(getattr(client, "_transport", None), "_pool", None)
+            for connection in getattr(pool, "connections", ()):
+                stream = getattr(getattr(connection, "_connection", None), "_network_stream", None)
+                plug = stream.get_extra_info("socket") if stream is not None else None
+                if plug is not None and plug.fileno() >= 0:
+                    forks.let_go(plug.fileno())
 
     def _open(self, limits: httpx.Limits) -> httpx.AsyncClient:
         import httpx

@@ -72,6 +72,7 @@ class Runtime:
         self.sessions: set[Session] = set()
         self.detaching = False
         self.closed = True
+        self._pid = os.getpid()
         self._sources: dict[tuple[str, str], RegistrySource] = {}
         self._feeds: dict[str, AgentFeed] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -140,6 +141,10 @@ class Runtime:
         """
         if self.closed:
             raise RuntimeError("enter the runtime first: async with Runtime(…) as runtime")
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                "this runtime was entered before the process was forked; enter one in each child"
+            )
         return Session(
             self,
             agent,

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from hookgate import forks
 from hookgate.spoolfolder import Owner
 
 _NAME: Final = re.compile(r"[0-9a-f]{32}\.jsonl")
@@ -40,6 +41,8 @@ class Segment:
         self._file = file
         self._torn = False
         self._header = 0
+        self._is_ours = True
+        forks.hold(self)
 
     @classmethod
     def create(cls, folder: Path, portal: str, owner: Owner) -> Self:
@@ -102,13 +105,20 @@ class Segment:
     def remove(self) -> None:
         """Delete the file."""
         # First the name, then the lock: nobody can take up a file that is on its way out.
-        with contextlib.suppress(OSError):
-            self.path.unlink()
+        if self._is_ours:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
         self.close()
 
     def close(self) -> None:
         """Leave the file to whoever takes it up."""
         os.close(self._file)
+
+    def give_back(self) -> None:
+        """In a child of a fork: file and lock are the parent's."""
+        self._is_ours = False
+        with contextlib.suppress(OSError):
+            forks.let_go(self._file)
 
     def lines(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Word, offset and text of every whole line after the first. Raises OSError."""
