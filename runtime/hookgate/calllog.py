@@ -42,7 +42,7 @@ class CallLog:
         self._unvisited: set[Owner] = set()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._expired = False
         self._batch_size = _BATCH
 
     def admit(self, reference: str, organization: str, agent: str) -> None:
@@ -148,7 +148,14 @@ class CallLog:
                 self._wake.set()
 
     async def _adopt(self) -> None:
-        """Queue what processes that are gone have left behind."""
+        """Queue what processes that are gone have left behind; remove, once, what nobody will ever send."""
+        if self._unvisited and not self._expired:
+            self._expired = True
+            await self._adopt_known()
+            await asyncio.get_running_loop().run_in_executor(None, self.spool.expire)
+        await self._adopt_known()
+
+    async def _adopt_known(self) -> None:
         while self._unvisited:
             owner = self._unvisited.pop()
             shelf = self.spool.shelf(owner)

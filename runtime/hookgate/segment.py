@@ -165,6 +165,26 @@ def adopt(path: Path, portal: str, owner: Owner) -> Segment | None:
     return segment
 
 
+def expire(path: Path, before: float) -> bool:
+    """Remove the file if nobody holds it and nothing was written since ``before`` (seconds since 1970). Whether it was
+    removed. Raises OSError."""
+    if not _NAME.fullmatch(path.name):
+        return False
+    try:
+        file = os.open(path, _FLAGS | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        facts = os.fstat(file)
+        left = stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and facts.st_mtime < before
+        if not left or not _lock(file):
+            return False
+        path.unlink(missing_ok=True)
+        return True
+    finally:
+        os.close(file)
+
+
 def _header(portal: str, owner: Owner) -> bytes:
     facts = {"format": _FORMAT, "portal": portal, "organization": owner.organization, "agent": owner.agent}
     return json.dumps(facts).encode()

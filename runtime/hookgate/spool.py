@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,8 @@ log = logging.getLogger("hookgate")
 
 # Bytes after which a new file is begun, so that what was sent can go while calls go on.
 _FULL: Final = 4 * 1024 * 1024
+# Days for which an entry waits for a runtime that may send it.
+KEPT_DAYS: Final = 30
 # Each orphan is held open until it is sent; the others wait for their turn.
 _MAX_ORPHANS: Final = 64
 
@@ -109,6 +112,19 @@ class Spool:
             if orphan is not None:
                 found.append(orphan)
         return found
+
+    def expire(self) -> None:
+        """Remove what nobody has written to or taken up for `KEPT_DAYS`: entries under a key that was mistyped, of an
+        agent that is gone. Safe in another thread."""
+        before = time.time() - KEPT_DAYS * 86_400
+        for path in sorted(self.root.glob("*/*/*/*.jsonl")):
+            try:
+                if segment.expire(path, before):
+                    log.error(
+                        "call log: %s is removed: for %s days no runtime could send it", path, KEPT_DAYS
+                    )
+            except OSError as error:
+                log.warning("call log: %s is left alone: %s", path, error)
 
     def tidy(self, owner: Owner) -> None:
         """Remove the agent's folder, and those above it, where they are empty."""

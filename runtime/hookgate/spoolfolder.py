@@ -97,7 +97,12 @@ def _check_root(root: Path, named: bool) -> None:
 
 def _check_own(folder: Path) -> None:
     facts = folder.lstat()
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+    if ours and facts.st_mode & 0o055 and not facts.st_mode & 0o022:
+        raise SpoolFailed(
+            f"others may read {folder}, where arguments of calls are kept; take that right away (chmod 700 {folder})"
+        )
+    if not ours or facts.st_mode & 0o022:
         raise SpoolFailed(
             f"{folder} is a link, somebody else's, or open to others; it may have been planted there. Remove "
             "it, or name another folder for the spool (Runtime(spool=…) or HOOKGATE_SPOOL_DIR)"
