@@ -13,6 +13,8 @@ from typing import Final
 
 import idna
 
+from hookgate.copying import Copied
+
 MAX_LENGTH: Final = 254  # octets of an address, RFC 5321 4.5.3.1.3 less the brackets
 _MAX_LOCAL: Final = 64
 _ATEXT: Final = frozenset("!#$%&'*+-/=?^_`{|}~")  # RFC 5322 3.2.3, beside letters and digits
@@ -24,7 +26,7 @@ UNSEEN: Final = (
 )  # fmt: skip
 
 
-class NotAnAddress(ValueError):
+class NotAnAddress(Copied, ValueError):
     """The text is no e-mail address; the message says what to send, and names nothing of the text."""
 
     def __init__(self) -> None:

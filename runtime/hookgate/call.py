@@ -30,6 +30,7 @@ from hookgate.catalogue import GATE
 from hookgate.chains import Chains
 from hookgate.composition import run_chain
 from hookgate.context import HookContext, ToolFacts, read_args
+from hookgate.copying import Copied
 from hookgate.events import HookEvent
 from hookgate.manifest import Manifest, State
 from hookgate.portal import Refused, Unreachable
@@ -54,11 +55,11 @@ _LEFT: Final = "the session was left; the request stays for the next process"
 NEVER_STARTED: Final = "this runtime never started the tool"
 
 
-class Blocked(Exception):
+class Blocked(Copied, Exception):
     """The call may not run. ``by`` is a hook or one of the words of docs/runtime.md."""
 
     def __init__(self, by: str, reason: str, status: CallStatus = "blocked") -> None:
-        super().__init__(by, reason, status)
+        super().__init__(reason)
         self.by = by
         self.reason = texts.readable(reason)
         self.status = status

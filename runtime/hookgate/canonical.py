@@ -15,6 +15,8 @@ from typing import Any, Final, NoReturn
 
 import rfc8785
 
+from hookgate.copying import Copied
+
 MAX_DEPTH: Final = 32
 MAX_INTEGER: Final = 2**53 - 1
 # Canonical JSON writes a float below this without an exponent, i.e. as an integer literal.
@@ -22,7 +24,7 @@ _EXPONENT_FROM: Final = 1e21
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
-class NotCanonical(ValueError):
+class NotCanonical(Copied, ValueError):
     """A value has no canonical form.
 
     ``path`` names the place (``tool_args.items[3].x``; empty for the whole), ``message`` the reason.

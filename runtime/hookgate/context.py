@@ -112,6 +112,14 @@ class HookContext:
 
     __delattr__ = __setattr__  # type: ignore[assignment]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the views, which are made anew.
+        return {name: getattr(self, name) for name in self.__slots__ if not name.endswith("_view")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in {"_args_view": None, "_result_view": None, **state}.items():
+            _put(self, name, value)
+
     def __repr__(self) -> str:
         return f"HookContext({self.event}, tool_name={self.tool_name!r})"
 

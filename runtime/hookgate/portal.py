@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hookgate import bodies, canonical, contract, forks, portal_url, proxies
+from hookgate.copying import Copied
 
 if TYPE_CHECKING:
     # Importing the client takes longer than importing all of ours: it comes with the first Portal.
@@ -28,7 +29,7 @@ Lane = Literal["plain", "asks", "uses", "waits"]
 _FREE: Final = contextlib.nullcontext()
 
 
-class Unreachable(Exception):
+class Unreachable(Copied, Exception):
     """No usable answer: refused, reset, timed out, 5xx, 429, or something that isn't the portal's.
     ``retry_after`` is in seconds where the portal named a time; ``timed_out`` when it took too long."""
 
@@ -38,7 +39,7 @@ class Unreachable(Exception):
         self.timed_out = timed_out
 
 
-class Refused(Exception):
+class Refused(Copied, Exception):
     """The portal's own no: a 4xx, and of 429 what is about the request itself. ``code`` is the problem's code."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -46,9 +47,6 @@ class Refused(Exception):
         self.status = status
         self.code = code
         self.detail = detail
-
-    def __reduce__(self) -> tuple[type[Refused], tuple[int, str, str]]:
-        return type(self), (self.status, self.code, self.detail)
 
 
 @dataclass(frozen=True, slots=True)

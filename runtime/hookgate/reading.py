@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from hookgate import matching
+from hookgate.copying import Copied
 
 T = TypeVar("T")
 
 
-class ManifestInvalid(ValueError):
+class ManifestInvalid(Copied, ValueError):
     """A manifest that this runtime can't use. ``path`` is like ``hooks[2].params.max_calls``."""
 
     def __init__(self, path: str, message: str) -> None:

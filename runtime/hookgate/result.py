@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
 from hookgate import texts
+from hookgate.copying import Copied, CopiedSlots
 
 CallStatus = Literal["succeeded", "failed", "blocked", "timed_out", "cancelled", "unknown"]
 
@@ -20,22 +21,8 @@ class TraceEntry(TypedDict):
     changed: list[str]
 
 
-class _Copied:
-    """Lets slots be pickled by every protocol, and copied."""
-
-    __slots__ = ()
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
-        return {**state, **getattr(self, "__dict__", {})}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
-
-
 @dataclass(slots=True)
-class HookResult(_Copied):
+class HookResult(CopiedSlots):
     """A hook's answer. The default lets everything pass and changes nothing.
 
     ``allow`` counts on PreToolUse, UserPromptSubmit, Stop, SubagentStop and PreCompact. ``error`` is the
@@ -70,7 +57,7 @@ def describe_error(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-class OutcomeUnknown(Exception):
+class OutcomeUnknown(Copied, Exception):
     """For a tool to raise when nobody knows whether it has taken effect: reported as ``unknown``, not as failed."""
 
 
@@ -102,19 +89,16 @@ def judge_end(error: BaseException | None) -> CallStatus:
     return found
 
 
-class ToolBlocked(Exception):
+class ToolBlocked(Copied, Exception):
     """Raised by `Outcome.raise_if_blocked`, and by nothing else. ``outcome`` is the whole story."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.observation)
         self.outcome = outcome
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.outcome,)
-
 
 @dataclass(slots=True)
-class Outcome(_Copied):
+class Outcome(CopiedSlots):
     """What a tool call came to.
 
     ``blocked`` says that the tool did not run, ``blocked_by`` and ``reason`` who stopped it and why.

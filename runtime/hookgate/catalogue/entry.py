@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from hookgate.copying import Copied
 from hookgate.events import HookEvent
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 OnError = Literal["deny", "allow"]
 
 
-class ParamsInvalid(ValueError):
+class ParamsInvalid(Copied, ValueError):
     """Parameters that a hook doesn't take.
 
     ``errors`` is a list of ``{"path": "max_calls", "code": "greater_than_equal", "message": "…"}``;

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from hookgate.copying import CopiedSlots
 from hookgate.events import HookEvent
 from hookgate.loops import naming
 from hookgate.result import HookResult, Outcome, describe_error
@@ -48,7 +49,7 @@ Compact = Callable[[list[Message]], Awaitable[list[Message]]]
 
 
 @dataclass(slots=True)
-class Run:
+class Run(CopiedSlots):
     """What a loop came to.
 
     ``ended``: ``answered``; ``refused`` (a hook refused the prompt); ``stopped`` (a hook asked the loop to
