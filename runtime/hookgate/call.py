@@ -333,8 +333,8 @@ class ToolCall:
         await self.session.announce(
             "blocked",
             {
-                "tool_call_id": self.tool_call_id,
-                "tool_name": self.name,
+                "tool_call_id": texts.readable(str(self.tool_call_id)),
+                "tool_name": texts.readable(str(self.name)),
                 "hook": stop.by,
                 "reason": stop.reason,
             },

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hookgate import entries
 from hookgate.pacing import Pacing
-from hookgate.portal import Portal, Refused, Unreachable
+from hookgate.portal import Portal, Refused, Reply, Unreachable
 from hookgate.spool import Kept, Owner, Spool
 
 log = logging.getLogger("hookgate")
@@ -184,7 +184,7 @@ class CallLog:
             if not batch:
                 continue
             try:
-                await self._portal.call("POST", "calls", body=body)
+                _check_taken(await self._portal.call("POST", "calls", body=body), len(batch))
             except Unreachable as error:
                 log.info("call log: %s", error)
                 return error.retry_after or 0.0
@@ -239,3 +239,15 @@ class CallLog:
         del queue[index]
         self._drop(owner, bad, f"the portal refused it: {error}")
         return True
+
+
+def _check_taken(reply: Reply, sent: int) -> None:
+    """Raise Unreachable unless the answer says that every entry is kept: what it names is removed from the disk."""
+    body = reply.body if isinstance(reply.body, dict) else {}
+    counts: list[Any] = [body.get("accepted"), body.get("duplicates")]
+    if (
+        reply.status != 202
+        or not all(type(count) is int and count >= 0 for count in counts)
+        or sum(counts) != sent
+    ):
+        raise Unreachable("the portal's answer does not say that the entries were taken")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
 from hookgate import origin, texts
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # What is nested deeper is not written out; nor is what has more parts, however few objects they share.
 _DEEPEST: Final = 100
 _MOST_PARTS: Final = 2_000_000
+# How much is written of what can't be written as a whole.
+_MOST_SHOWN: Final = 20_000
+_TOO_MUCH: Final = "(too much to be shown)"
 _SCALARS: Final = (str, int, float, bool, type(None))
 _HUGE: Final = 10**4000
 
@@ -79,7 +82,7 @@ class _Plain:
     """Makes JSON of anything: whatever can't be shown becomes words that say so."""
 
     def __init__(self) -> None:
-        self._left = _MOST_PARTS // 20
+        self._left = _MOST_SHOWN
         self._open: set[int] = set()
 
     def of(self, value: Any) -> Any:
@@ -94,9 +97,6 @@ class _Plain:
             return "(refers to what it is in)"
         if len(self._open) >= _DEEPEST:
             return f"(nested deeper than {_DEEPEST} levels, not shown)"
-        self._left -= 1
-        if self._left < 0:
-            return "(too much to be shown)"
         self._open.add(id(value))
         try:
             return self.of_other(value)
@@ -115,9 +115,11 @@ class _Plain:
 
     def _open_up(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {self._key(key): self.of(item) for key, item in value.items()}
+            return {
+                self._key(key): self.of(item) for key, item in self._first(value.items(), (_TOO_MUCH, "…"))
+            }
         if isinstance(value, list | tuple | Set | frozenset):
-            return [self.of(item) for item in value]
+            return [self.of(item) for item in self._first(value, _TOO_MUCH)]
         if isinstance(value, bytes | bytearray | memoryview):
             return _bytes(bytes(value))
         if (
@@ -133,6 +135,15 @@ class _Plain:
             return _unshown(value)
         text = texts.say(value)
         return _unshown(value) if text is None else text
+
+    def _first(self, items: Iterable[Any], end: Any) -> Iterator[Any]:
+        """As many as there is room for, and then ``end``."""
+        for item in items:
+            self._left -= 1
+            if self._left < 0:
+                yield end
+                return
+            yield item
 
     def _key(self, key: Any) -> str:
         made = self.of(key)

@@ -36,7 +36,8 @@ class ByName(functools.partial[Any]):
     def __call__(self, args: Mapping[str, Any], /) -> Any:
         """Call the function. Raises TypeError for arguments that it hasn't."""
         self.check(args)
-        return self.func(**args)
+        # A partial inside is taken apart by `functools.partial`: what it has set is with the rest.
+        return super().__call__(**args)
 
     def check(self, args: Mapping[str, Any]) -> None:
         """Raise TypeError for arguments that the function hasn't, or that begin with ``_``."""

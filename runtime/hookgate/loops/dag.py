@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
+from hookgate import signatures
 from hookgate.delegation import DelegationRefused
+from hookgate.origin import is_programs
 from hookgate.result import Outcome, describe_error
 from hookgate.session import Session
 
@@ -57,7 +59,8 @@ async def run(
     """Run a plan; how each node ended, by id.
 
     Calls are named ``NAME:NODE``, so that a restarted process with the same conversation and ``name`` takes
-    up the requests that wait. Raises ValueError for a plan that can't be run, before anything has run.
+    up the requests that wait. Before anything has run it raises ValueError for a plan that can't be run, and
+    TypeError for a tool that can't take its arguments as one dict.
     """
     return await _Plan(session, nodes, tools, name, max_parallel).run()
 
@@ -85,6 +88,7 @@ class _Plan:
                 raise ValueError(f"node {node.id} comes after {unknown[0]}, which is not in the plan")
             if node.tool not in self._tools:
                 raise ValueError(f"node {node.id} calls {node.tool}, which is not among the tools")
+        signatures.check_all(self._tools)
         order = TopologicalSorter({node.id: node.after for node in nodes})
         try:
             order.prepare()
@@ -125,8 +129,15 @@ class _Plan:
             return NodeEnd("skipped", "a hook asked to stop")
         try:
             args = node.args(self._results) if callable(node.args) else node.args
-        except Exception as error:  # noqa: BLE001  (the plan's own code; its failure is this node's)
+        except BaseException as error:
+            # The plan's own code: its failure is this node's.
+            if is_programs(error):
+                raise
             return NodeEnd("failed", describe_error(error))
+        try:
+            signatures.check(self._tools[node.tool], args)
+        except TypeError as error:
+            return NodeEnd("failed", str(error))
         try:
             outcome = await self._call_as(node, args)
         except DelegationRefused as error:

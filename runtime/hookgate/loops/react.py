@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from hookgate import signatures
 from hookgate.copying import CopiedSlots
 from hookgate.events import HookEvent
 from hookgate.loops import naming
+from hookgate.origin import is_programs
 from hookgate.result import HookResult, Outcome, describe_error
 from hookgate.session import Session
 
@@ -87,9 +89,11 @@ async def run(
     assistant's and ``tool_call_id`` at a tool's. ``compact`` shortens them once there are more than ``compact_after``,
     if the hooks let it. ``name`` tells this run from the others of its conversation, for a process that goes on with
     one whose earlier prompts it hasn't played. Raises nothing for what hooks, tools or the model did, and TypeError for
-    a model that returns something else; cancellation passes.
+    a model that returns something else and, before it is asked, for a tool that can't take its arguments as one dict
+    (`hookgate.by_name`); cancellation passes.
     """
     _check_model(model)
+    signatures.check_all(tools)
     ids = naming.begin(session, prompt, name)
     run = await _play(session, prompt, model, tools, max_turns, compact, compact_after, ids)
     if not session.leaving:
@@ -121,7 +125,10 @@ async def _play(
         try:
             answer = model(loop.messages)
             reply = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:  # noqa: BLE001  (a model's client may raise anything; hooks are told)
+        except BaseException as error:
+            # A model's client may raise anything; hooks are told.
+            if isinstance(error, asyncio.CancelledError) or is_programs(error):
+                raise
             await session.emit(HookEvent.STOP_FAILURE, error=describe_error(error))
             return loop.end("failed", describe_error(error))
         _check_reply(answer, reply)
@@ -166,6 +173,8 @@ async def _act(
         outcome = call.result()
         if outcome is None:
             observation = f"There is no tool called {request.name}."
+        elif isinstance(outcome, str):
+            observation, outcome = outcome, None
         else:
             loop.outcomes.append(outcome)
             observation = outcome.observation
@@ -178,11 +187,16 @@ async def _act(
 
 async def _call(
     session: Session, request: ToolRequest, tools: Mapping[str, Tool], call_id: Any
-) -> Outcome | None:
-    """None for a tool that this program doesn't have: nobody is asked to approve what can't run."""
+) -> Outcome | str | None:
+    """None for a tool that this program doesn't have, what is wrong with arguments that its function hasn't: nobody is
+    asked to approve what can't run."""
     execute = tools.get(request.name)
     if execute is None:
         return None
+    try:
+        signatures.check(execute, request.args)
+    except TypeError as error:
+        return f"Tool call {request.name} can't be made: {error}"
     return await session.call_tool(request.name, request.args, execute=execute, tool_call_id=call_id)
 
 
