@@ -212,8 +212,7 @@ def _publish(
         raise Problem(
             409,
             "not_available",
-            f"{agent.slug} is protected: a second person publishes its changes, which this release can't arrange yet. "
-            "Its draft is kept; switch protected off to publish alone.",
+            f"{agent.slug} is protected: its draft is kept and isn't published. Switch protected off to publish it.",
         )
     publication = Publication.objects.create(
         agent=agent,

@@ -52,6 +52,12 @@ class AgentForm(ScopedForm):
     class Meta:
         model = Agent
         fields = "__all__"  # the screen names its fields
+        help_texts = {
+            "protected": _(
+                "The draft is kept and isn't published while this is on. It is no lock: whoever may change the agent may"
+                " switch it off; that is on record."
+            )
+        }
 
 
 class ApprovalChannelInline(ScopedTabular):

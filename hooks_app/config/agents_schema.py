@@ -164,7 +164,7 @@ class Agent(Model):
     enabled: bool = True
     owner: UserName | None = Field(None, description="A member.")
     halted: bool | None = Field(None, description="No tool of it runs. Omitted: left as it is.")
-    protected: bool = Field(False, description="A second person publishes its changes.")
+    protected: bool = Field(False, description="Keeps the draft from being published while it is on.")
     confirmation_mode: Literal["auto", "channel_only", "inline_only"] = "auto"
     approval_channels: list[Slug] = Field(default_factory=list, description="Cards go to all of them.")
     fallback_channels: list[Slug] = Field(

@@ -192,7 +192,7 @@ def _publish(run: Run, agent: Agent, place: _Place) -> None:
     if agent.protected:
         run.warn(
             place.path,
-            f"{name} is protected; its draft waits until somebody publishes it",
+            f"{name} is protected; its draft is kept and isn't published",
             code="draft_waits",
         )
         return

@@ -27,7 +27,7 @@ def block(language: str) -> str:
 @pytest.fixture
 def portal(tmp_path: Path) -> Iterator[PortalProcess]:
     """An empty portal that serves."""
-    with PortalProcess(tmp_path) as running:
+    with PortalProcess(tmp_path, environment={"SHOP_PASSWORD": "a-long-word-of-hugos"}) as running:
         services.migrate(running)
         running.start()
         yield running
@@ -39,7 +39,7 @@ def test_the_page_holds(portal: PortalProcess) -> None:
     assert "created agent shop/bookkeeper" in portal.manage("apply", str(portal.folder / "shop.yaml"))
     assert portal.manage("apply", str(portal.folder / "shop.yaml")).endswith("0 changes\n")
     key = portal.manage("issue_key", "--agent", "shop/bookkeeper").strip()
-    token = portal.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
+    token = portal.manage("issue_token", "--user", "hugo", "--scopes", "read,decide").strip()
     api = httpx.Client(
         base_url=f"{portal.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, trust_env=False
     )

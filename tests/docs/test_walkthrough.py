@@ -51,8 +51,8 @@ def key(portal: PortalProcess) -> str:
 
 @pytest.fixture(scope="module")
 def token(portal: PortalProcess) -> str:
-    """Bob's token."""
-    return portal.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
+    """Hugo's token."""
+    return portal.manage("issue_token", "--user", "hugo", "--scopes", "read,decide").strip()
 
 
 def test_the_commands_do_what_their_comments_say(
@@ -108,26 +108,26 @@ def run_agent(portal: PortalProcess, key: str) -> subprocess.Popen[str]:
 def test_the_node_example_asks_people_and_does_what_they_say(
     portal: PortalProcess, key: str, token: str, decision: str, line: str, status: str
 ) -> None:
-    bob = httpx.Client(
+    hugo = httpx.Client(
         base_url=f"{portal.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, trust_env=False
     )
     with run_agent(portal, key) as program:
         (waiting,) = until(
-            lambda: bob.get("/confirmations?status=pending").json()["results"],
+            lambda: hugo.get("/confirmations?status=pending").json()["results"],
             seconds=SECONDS,
             what="the request",
         )
         assert waiting["tool_args"] == {"amount": 60000, "to": "北京办公家具"}
-        assert bob.post(f"/confirmations/{waiting['id']}/respond", json={"decision": decision}).is_success
+        assert hugo.post(f"/confirmations/{waiting['id']}/respond", json={"decision": decision}).is_success
         printed, complaints = program.communicate(timeout=SECONDS)
     assert (printed.splitlines()[0], complaints) == ("balance 70000", "")
     assert printed.splitlines()[1].startswith(line)
-    ended = bob.get(f"/confirmations/{waiting['id']}").json()
+    ended = hugo.get(f"/confirmations/{waiting['id']}").json()
     assert ended["outcome"] == ("succeeded" if decision == "approve" else None)
-    alice = portal.manage("issue_token", "--user", "alice").strip()
+    gina = portal.manage("issue_token", "--user", "gina").strip()
     calls = httpx.get(
         f"{portal.url}/api/v1/calls?tool=bank__transfer",
-        headers={"Authorization": f"Bearer {alice}"},
+        headers={"Authorization": f"Bearer {gina}"},
         trust_env=False,
     ).json()["results"]
     assert (calls[0]["status"], calls[0]["conversation_id"]) == (status, waiting["conversation_id"])
