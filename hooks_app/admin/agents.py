@@ -54,7 +54,7 @@ class AgentForm(ScopedForm):
         fields = "__all__"  # the screen names its fields
         help_texts = {
             "protected": _(
-                "The draft is kept and isn't published while this is on. It is no lock: whoever may change the agent may"
+                "The draft is kept and isn't published while this is on. It is no lock: who may change the agent may"
                 " switch it off; that is on record."
             )
         }
