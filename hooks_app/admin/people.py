@@ -19,7 +19,7 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
 from hooks_app.admin import estates
-from hooks_app.governance import leaving, members
+from hooks_app.governance import emails, leaving, members
 from portal import accounts, links
 from portal.admin import changes, operations, reach, scoping, shown_once
 from portal.admin.accounts import may_manage
@@ -60,7 +60,24 @@ class PasswordForm(forms.Form):
         return cleaned
 
 
-class NewUserForm(ScopedForm):
+class AccountForm(ScopedForm):
+    """An account whose e-mail address no other member of its organizations has."""
+
+    def clean(self) -> dict[str, Any]:
+        """Each address is one member's."""
+        cleaned = super().clean()
+        chosen = cleaned.get("organization")
+        homes = Membership.objects.filter(user=self.instance).values_list("organization_id", flat=True)
+        other = emails.holder(
+            cleaned.get("email") or "", [chosen.pk] if chosen else homes, but=self.instance.pk
+        )
+        if other is not None:
+            text = gettext("This is the address of %(user)s; each member has one of their own.")
+            self.add_error("email", text % {"user": other.username})
+        return cleaned
+
+
+class NewUserForm(AccountForm):
     """A new account, a member of one organization from the start.
 
     Names that an admin gives end in ``@ORGANIZATION``: each organization has names of its own, and its admins are not
@@ -153,8 +170,7 @@ class UserAdmin(ScopedAdmin):
         return fixed if obj is None or reach.of(request).everything else (*fixed, "username")
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj is None:
-            kwargs["form"] = NewUserForm
+        kwargs["form"] = NewUserForm if obj is None else AccountForm
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None:
             form.own_names = not reach.of(request).everything

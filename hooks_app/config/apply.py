@@ -126,6 +126,7 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
     ]
     if run.prune:
         pruning.prune(run, organization, entry, path)
+    members.check_addresses(run, organization, entry.members, path)
     members.keep_an_admin(run, organization, had_admin, path)
     if organization.pk in run.stale:
         registry.inputs_changed(organization)

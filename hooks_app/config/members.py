@@ -2,7 +2,7 @@
 
 from hooks_app.config import schema
 from hooks_app.config.changes import Run
-from hooks_app.governance import members
+from hooks_app.governance import emails, members
 from portal.lib.problems import FieldError
 from portal.models import Invitation, Membership, Organization, User
 
@@ -112,8 +112,20 @@ def _write_invitation(
         if row.declined_at is not None:
             text = f"{member.user} has declined; prune or delete the invitation to ask again"
             run.warn(path, text, code="declined")
-    if member.email and user.email and member.email.casefold() != user.email.casefold():
+    if member.email and user.email and not emails.same(member.email, user.email):
         run.warn(f"{path}.email", f"{member.user} has another address and keeps it", code="email_kept")
+
+
+def check_addresses(run: Run, organization: Organization, entries: list[schema.Member], path: str) -> None:
+    """Refuse an address that another member has, one of whom the file says nothing included.
+
+    When all are written, so that two may swap theirs in one file.
+    """
+    for index, member in enumerate(entries):
+        user = User.objects.filter(username=member.user, memberships__organization=organization).first()
+        if user and (other := emails.holder(user.email, [organization.pk], but=user.pk)):
+            message = f"{user.email} is {other.username}'s; each member has one of their own"
+            run.errors.append(FieldError(f"{path}.members[{index}].email", "address_taken", message))
 
 
 def joined(organization: Organization, names: set[str]) -> set[str]:

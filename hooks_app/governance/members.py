@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext
 
+from hooks_app.governance import emails
 from portal import accounts, audit, links, tokens
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
@@ -46,7 +47,7 @@ def may_join_at_once(organization: Organization, user: User, email: str | None =
     if not accounts.was_never_given(user):
         return False
     elsewhere = Membership.objects.filter(user=user).exclude(organization=organization).exists()
-    return not elsewhere or not email or not user.email or user.email.casefold() == email.casefold()
+    return not elsewhere or not email or not user.email or emails.same(user.email, email)
 
 
 def add(organization: Organization, user: User, role: str, *, actor: audit.Actor) -> Membership:
@@ -164,11 +165,21 @@ def accept(user: User, invitation_id: UUID, role: str) -> Acceptance:
 
     A password that the person didn't choose becomes unusable, and so do tokens of the time before one of their own: who
     made the account must not be able to act in this organization. Raises 404 ``not_found`` for an invitation that is
-    not open, 409 ``changed_meanwhile`` if the role is another by now.
+    not open, 409 ``changed_meanwhile`` if the role is another by now, 409 ``address_taken`` if another member has the
+    person's e-mail address.
     """
     row, person = _open(user, invitation_id)
     if row.role != role:
         raise Problem(409, "changed_meanwhile", "The invitation has changed; read it again.")
+    if emails.holder(person.email, [row.organization_id], but=person.pk):
+        raise Problem(
+            409,
+            "address_taken",
+            gettext(
+                "Another member has your e-mail address; ask an admin of %(organization)s to change one of them."
+            )
+            % {"organization": row.organization.name},
+        )
     actor = audit.person(person)
     own_since = person.password_own_since
     tokens.revoke_all(person, before=own_since, actor=actor)
@@ -177,7 +188,7 @@ def accept(user: User, invitation_id: UUID, role: str) -> Acceptance:
     membership = membership or add(row.organization, person, row.role, actor=actor)
     link = None
     # Whoever made the account wrote its address: a link goes there only if this organization has the same.
-    agreed = bool(row.email) and row.email.casefold() == person.email.casefold()
+    agreed = bool(row.email) and emails.same(row.email, person.email)
     if dropped and agreed and links.are_mailed():
         link = links.issue(person, made_by=None, actor=actor)
     return Acceptance(membership, dropped, link)
