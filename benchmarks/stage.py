@@ -56,6 +56,8 @@ def portal(*, embedded: bool = False) -> Iterator[Stage]:
     production = (
         {} if embedded else {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
     )
+    # One key waits for a thousand requests at once.
+    production |= {"HOOKGATE_STREAMS_PER_CALLER": "5000"}
     with (
         TemporaryDirectory(prefix="hookgate-bench-") as folder,
         BenchPortal(Path(folder), environment=production) as running,

@@ -14,6 +14,7 @@ from hooks_app.api.authentication import PersonCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
+from hooks_app.api.streams import WaitableResponse
 from hooks_app.confirmations import Initiator, NewRequest, Voter
 from hooks_app.models import ConfirmationRequest
 from portal import contract
@@ -132,12 +133,15 @@ class ConfirmationView(Endpoint):
         tag=TAG,
         query=requests.WaitQuery,
         answers_with={200: answers.Confirmation},
-        refuses={404: "not_found"},
+        refuses={404: "not_found", 429: "too_many_streams"},
     )
     def get(self, request: Request, id: str) -> Response:
-        """With `wait`, answers as soon as the status is not `pending`, at the latest at `expires_at`."""
+        """With `wait`, answers as soon as the status is not `pending`, at the latest at `expires_at`.
+
+        Who waits counts like a stream: 429 with `Retry-After` where a caller holds too many of both.
+        """
         self.query(requests.WaitQuery)
-        return Response(lookups.confirmation_resource(self.caller, id))
+        return WaitableResponse(lookups.confirmation_resource(self.caller, id), self.caller)
 
 
 class RespondView(Endpoint):

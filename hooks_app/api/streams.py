@@ -56,6 +56,14 @@ class TicketResponse(Response):
         self.ticket = ticket
 
 
+class WaitableResponse(Response):
+    """What is answered at once, and may be waited for. ``holder`` is whom a wait counts against."""
+
+    def __init__(self, data: dict[str, Any], caller: Caller) -> None:
+        super().__init__(data)
+        self.holder = _holder(caller)
+
+
 def _holder(caller: Caller) -> str:
     return f"key:{caller.key.pk}" if isinstance(caller, RuntimeCaller) else f"user:{caller.user.pk}"
 

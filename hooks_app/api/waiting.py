@@ -78,7 +78,7 @@ def read_open(keys: Sequence[UUID]) -> dict[UUID, bool]:
 
 
 class Places:
-    """How many streams each caller holds in this process."""
+    """How many streams and waits each caller holds in this process."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -91,7 +91,7 @@ class Places:
             raise Problem(
                 429,
                 "too_many_streams",
-                f"This caller already holds {self._limit} streams; close some, or share one.",
+                f"This caller already holds {self._limit} streams and waits; close some, or share one stream.",
                 retry_after=5,
             )
         self._taken[holder] += 1
@@ -166,8 +166,9 @@ class Application:
         began = time.monotonic()
         async with wakeups.subscribe(f"confirmation:{pk}") as subscription:
             response = await reading.ask(scope)
-            if response.status_code == 200:
-                response = await self._wait_out(scope, pk, subscription, response)
+            if _pending_until(response) is not None:
+                with self._places.take(_holder(response)):
+                    response = await self._wait_out(scope, pk, subscription, response)
             _tell(pk, response, time.monotonic() - began)
             return response
 
@@ -298,6 +299,12 @@ class Sender:
 def _ticket(response: HttpResponse | None) -> Ticket | None:
     """The ticket in a view's answer; ``None`` when it is a refusal."""
     return response.ticket if isinstance(response, streams.TicketResponse) else None
+
+
+def _holder(response: HttpResponse) -> str:
+    """Whom the wait for what is answered counts against."""
+    assert isinstance(response, streams.WaitableResponse)
+    return response.holder
 
 
 def _next_beat(commented: float) -> float:

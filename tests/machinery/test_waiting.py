@@ -11,8 +11,9 @@ from django.test import Client
 
 from hooks_app import confirmations, keys
 from hooks_app.api import reading
+from hooks_app.api import waiting as lasting
 from hooks_app.models import ConfirmationRequest, RuntimeKey
-from portal import audit, wakeups
+from portal import audit, tokens, wakeups
 from tests.machinery.live import Portal, open_wait, read_all, until
 
 Make = Callable[..., ConfirmationRequest]
@@ -137,6 +138,32 @@ def test_a_client_that_goes_away_is_forgotten(portal: Portal, world: Any, pendin
     until(lambda: wakeups.waiting() == 1, what="the subscription")
     connection.close()
     until(lambda: wakeups.waiting() == 0, what="the end of the subscription")
+
+
+def test_waits_and_streams_of_one_caller_are_counted_together(
+    portal: Portal, world: Any, pending: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lasting.application, "_places", lasting.Places(2))
+    row, done = pending(), pending()
+    confirmations.cancel(request=done, actor=audit.SHELL)
+    events = f"/api/v1/agents/{world.agent.slug}/events"
+    with portal.events(events, world.key) as stream:
+        assert stream.frame() == ["retry: 2000"]
+        with portal.waiting(path(row), world.key) as held:
+            until(lambda: sum(lasting.application._places._taken.values()) == 2, what="the wait's place")
+            for refused in (portal.get(path(row, 5), world.key), portal.get(events, world.key)):
+                assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+                assert int(refused.headers["Retry-After"]) > 0
+            # Nobody waits for what has ended, or without `wait`; others have places of their own.
+            assert portal.get(path(done), world.key).status_code == 200
+            assert portal.get(f"/api/v1/confirmations/{row.pk}", world.key).status_code == 200
+            person = tokens.issue(user=world.bob, scopes=("read",), actor=audit.SHELL)[1]
+            assert portal.get(path(row, 1), person).status_code == 200
+            cancel(row)
+            assert held.result().json()["status"] == "cancelled"
+        # Its place is free again.
+        assert portal.get(path(pending(), 1), world.key).status_code == 200
+    until(lambda: not lasting.application._places._taken, what="the end of the stream")
 
 
 def test_hundreds_wait_on_few_threads_and_connections(portal: Portal, world: Any, pending: Make) -> None:
