@@ -268,7 +268,7 @@ def test_a_client_that_goes_away_frees_its_place(portal: Portal, world: Any) -> 
 def test_an_inbox_hears_of_its_own_organizations(
     portal: Portal, world: Any, pending: Make, client: Client
 ) -> None:
-    client.force_login(world.bob)
+    client.force_login(world.bob, backend="django.contrib.auth.backends.ModelBackend")
     cookies = {"sessionid": client.cookies["sessionid"].value}
     row = pending()
     with portal.events("/inbox/events", cookies=cookies) as events:

@@ -119,7 +119,7 @@ def test_refusals_are_those_of_the_api(portal: Portal, world: Any, pending: Make
 
 
 def test_a_person_with_a_session_may_wait(portal: Portal, world: Any, pending: Make, client: Client) -> None:
-    client.force_login(world.bob)
+    client.force_login(world.bob, backend="django.contrib.auth.backends.ModelBackend")
     cookies = {"sessionid": client.cookies["sessionid"].value}
     answer = portal.get(path(pending(), 1), cookies=cookies)
     assert (answer.status_code, answer.json()["status"]) == (200, "pending")
