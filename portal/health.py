@@ -90,8 +90,9 @@ def run(name: str, check: Check) -> Health:
     try:
         return check()
     except Exception as error:  # noqa: BLE001  # whatever a broken part raises, it is not ready
+        told = outages.explain(error)
         log.warning("health.check_failed", check=name, error=type(error).__name__)
-        return Health(False, f"failed: {type(error).__name__}")
+        return Health(False, f"{told.code}: {told.detail}" if told else f"failed: {type(error).__name__}")
 
 
 @csrf_exempt  # so that what would write is told 405

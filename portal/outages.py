@@ -40,6 +40,8 @@ _SQLITE = {
 _POSTGRES = {
     "53100": "storage_full",
     "25006": "database_read_only",
+    # Too many ask: of the server, or of the pool of this process.
+    "53300": "overloaded",
     "40001": "database_busy",
     "40P01": "database_busy",
     "55P03": "database_busy",
@@ -64,6 +66,12 @@ _TOLD = {
         503,
         5.0,
         "The database may only be read; nothing was changed. Let the portal write to it again.",
+    ),
+    "overloaded": (
+        503,
+        2.0,
+        "More is asked of the portal than it can do at once: every connection to its database is in use. Nothing was "
+        "changed. Try again.",
     ),
     "database_unavailable": (503, 2.0, "The database can't be reached; nothing was changed. Try again."),
 }

@@ -245,6 +245,8 @@ WHITENOISE_USE_FINDERS = not STATIC_DIR
 # Static files may be read by whatever serves them, whoever collected them.
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+# An agent with hundreds of tools has thousands of fields; the body is bounded as well.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -1,10 +1,13 @@
 """Connectors and their actions; a change holds at once, for every agent."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from hooks_app import json_schemas
 from hooks_app.admin.fields import JSONText, PolicyChoice, Texts
 from hooks_app.models import Action, Connector
 from portal.admin.scoping import ScopedAdmin, ScopedStacked
@@ -17,6 +20,13 @@ class ToolForm(forms.ModelForm):  # type: ignore[type-arg]
     policy = PolicyChoice()
     redact = Texts(label=_("Redacted arguments"), help_text=_("Paths such as card_number, one per line."))
     schema = JSONText(label=_("Schema"), required=False)
+
+    def clean_schema(self) -> Any:
+        """A JSON Schema, or nothing."""
+        schema = self.cleaned_data["schema"]
+        if schema is not None:
+            json_schemas.validate(schema)  # a column's own validators pass by what is empty, as [] is
+        return schema
 
     class Meta:
         fields = (

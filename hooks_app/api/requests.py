@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, TypeAdapter
 
+from hooks_app import json_schemas
 from hooks_app.api.fields import (
     Address,
     AgentReference,
@@ -85,7 +86,7 @@ class Tool(Body):
 
     name: Name
     description: LongText = ""
-    input_schema: Object | None = None
+    input_schema: Annotated[Object, AfterValidator(json_schemas.check)] | None = None
 
 
 class ToolReport(Body):

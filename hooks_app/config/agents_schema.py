@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -14,7 +15,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from hooks_app.config.model import Model
-from hooks_app.config.words import HandlerTarget, RedactedPath, Slug, ToolName, UserName
+from hooks_app.config.words import HandlerTarget, RedactedPath, Slug, ToolName, UserName, check_schema
 
 Point = Literal[
     "SessionStart",
@@ -53,7 +54,7 @@ class Tool(Model):
     redact: list[RedactedPath] = Field(
         default_factory=list, max_length=100, description="Argument paths that nobody is shown."
     )
-    input_schema: dict[str, Any] | None = Field(
+    input_schema: Annotated[dict[str, Any], AfterValidator(check_schema)] | None = Field(
         None, alias="schema", description="JSON Schema of the arguments."
     )
 

@@ -9,6 +9,7 @@ from hookgate import addresses, matching
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hooks_app import json_schemas
 from hooks_app.conditions import walks
 from hooks_app.models.connectors import ACTION_PATTERN, CONNECTOR_PATTERN
 from portal.lib import visible
@@ -65,6 +66,15 @@ def _check_condition(value: str) -> str:
         walks.compile(value)
     except matching.MatchError as error:
         raise _refuse(error.message) from None
+    return value
+
+
+def check_schema(value: dict[str, Any]) -> dict[str, Any]:
+    """``value``, which must be a JSON Schema. Raises pydantic's error."""
+    try:
+        json_schemas.check(value)
+    except json_schemas.NotASchema as error:
+        raise _refuse(str(error)) from None
     return value
 
 

@@ -3,13 +3,17 @@
 from typing import Any
 
 from django import forms
-from django.core.exceptions import NON_FIELD_ERRORS
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.forms.formsets import INITIAL_FORM_COUNT, TOTAL_FORM_COUNT, ManagementForm
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import PaginationInlineFormSet
 
+from portal.admin import rows
 from portal.lib.problems import FieldError, Problem
 from portal.models import Organization, User
 
+_EMPTY = _("This row says nothing: fill it in, or remove it.")
 _ELSEWHERE = _("This belongs to another organization; choose one of the same.")
 
 
@@ -63,7 +67,31 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class ScopedFormSet(PaginationInlineFormSet):
-    """Rows of a parent: what they refer to lies in the parent's organization."""
+    """Rows of a parent: what they refer to lies in the parent's organization. None is dropped without a word."""
+
+    miscounted = ""
+
+    @cached_property
+    def management_form(self) -> ManagementForm:
+        """How many rows there are, as their fields say; :attr:`miscounted` where what was sent disagrees."""
+        if not self.is_bound:
+            unbound: ManagementForm = super().management_form
+            return unbound
+        found = rows.count(self.data, self.prefix, self.model._meta.pk.name)
+        self.miscounted = found.fault
+        prefix = f"{self.prefix}-"
+        form = ManagementForm(
+            {f"{prefix}{TOTAL_FORM_COUNT}": found.total, f"{prefix}{INITIAL_FORM_COUNT}": found.initial},
+            auto_id=self.auto_id,
+            prefix=self.prefix,
+            renderer=self.renderer,
+        )
+        form.full_clean()
+        return form
+
+    def _construct_form(self, i: int, **kwargs: Any) -> Any:
+        # A row that somebody has added is meant: what it lacks is said at its fields.
+        return super()._construct_form(i, **{**kwargs, "empty_permitted": False} if self.is_bound else kwargs)
 
     def _owner(self) -> Organization | None:
         # Unset while the parent itself is being added.
@@ -79,6 +107,11 @@ class ScopedFormSet(PaginationInlineFormSet):
 
     def clean(self) -> None:
         super().clean()
+        if self.miscounted:
+            raise ValidationError(self.miscounted, code="miscounted")
+        for form in self.extra_forms:
+            if not form.has_changed() and not form.errors and form not in self.deleted_forms:
+                form.add_error(None, _EMPTY)
         organization = self._owner()
         if organization is None:
             return

@@ -1,5 +1,6 @@
 """Organizations and who belongs to them."""
 
+import re
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -16,9 +17,8 @@ SLUG_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
 
 def validate_slug(value: str) -> None:
     """A slug is 1 to 64 of ``a-z 0-9 -``, with neither end a hyphen. Raises ``ValidationError``."""
-    import re
-
-    if not re.match(SLUG_PATTERN, value):
+    # `$` would let a final line break through.
+    if not re.fullmatch(SLUG_PATTERN, value):
         raise ValidationError(_("Use 1 to 64 lower-case letters, digits and hyphens."), code="invalid")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
+from psycopg_pool import PoolTimeout
 
 from portal.lib import deadline
 
@@ -26,13 +27,31 @@ BOUND = "SELECT set_config('lock_timeout', %(ms)s, true)"
 STRICT = f"{BOUND}, set_config('statement_timeout', %(ms)s, true)"
 
 
+class PoolExhausted(psycopg.OperationalError):
+    """Every connection of the pool was in use, and stayed so for as long as anybody may wait for one."""
+
+    sqlstate = "53300"  # too_many_connections, as the server says it
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's, with that check in its pool, and with transactions that keep to a deadline."""
+    """Django's, with that check in its pool, a word for a pool that is all in use, and transactions with a deadline."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # When the statements of this transaction were last told; ``None`` outside of one, or without a deadline.
         self._told_at: float | None = None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """A connection. Raises :class:`PoolExhausted` where nothing is wrong with the server."""
+        pool = self.pool
+        failed = _failures(pool)
+        try:
+            return super().get_new_connection(conn_params)
+        except PoolTimeout as error:
+            stats = pool.get_stats()
+            if stats["pool_size"] >= stats["pool_max"] and _failures(pool) == failed:
+                raise PoolExhausted(f"all {stats['pool_max']} connections are in use") from error
+            raise
 
     @property
     def pool(self) -> Any:
@@ -85,6 +104,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         deadline.check()
         super()._commit()  # type: ignore[misc]
         deadline.kept()
+
+
+def _failures(pool: Any) -> tuple[int, int]:
+    """How many connections of a pool were not to be had, or were lost, so far."""
+    stats = pool.get_stats() if pool is not None else {}
+    return stats.get("connections_errors", 0), stats.get("connections_lost", 0)
 
 
 def refuse_dead(pool: Any, connection: "psycopg.Connection[Any]") -> None:

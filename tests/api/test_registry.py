@@ -160,6 +160,8 @@ def test_reported_tools_replace_those_before_per_runtime(world):
         ({"tools": [{"name": "a"}, {"name": 1}]}, "tools[1].name"),
         ({"tools": [{"name": "a" * 201}]}, "tools[0].name"),
         ({"tools": [{"name": "a", "input_schema": []}]}, "tools[0].input_schema"),
+        ({"tools": [{"name": "a"}, {"name": "b", "input_schema": {"type": "x"}}]}, "tools[1].input_schema"),
+        ({"tools": [{"name": "a", "input_schema": {"$schema": "http://x"}}]}, "tools[0].input_schema"),
         ({"tools": [{"name": "a", "writes": False}]}, "tools[0].writes"),
         ([], "body"),
     ],

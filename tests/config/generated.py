@@ -15,6 +15,10 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+# As everywhere else in a document: what is no JSON Schema has tests of its own.
+SCHEMA = st.fixed_dictionaries(
+    {"description": TEXT}, optional={"default": JSON, "examples": st.lists(JSON), "x-own": JSON}
+)
 
 
 def _object(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -41,7 +45,7 @@ def _tools(name: st.SearchStrategy[str], policies: list[str]) -> st.SearchStrate
             requires_confirmation=st.booleans(),
             policy=st.none() | st.sampled_from(policies),
             redact=st.lists(st.sampled_from(["card", "payer.card"]), max_size=2),
-            schema=st.none() | OBJECT,
+            schema=st.none() | SCHEMA,
         ),
         "name",
     )

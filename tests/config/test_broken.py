@@ -157,6 +157,18 @@ BROKEN: list[tuple[Callable[[Object], None], str, str]] = [
         "scope: group",
     ),
     (_set(*_POLICY, "grants", {"max_use": 1}), f"{ORG}.approval_policies[0].grants.max_use", "max_uses"),
+    (
+        _set("connectors", 0, "actions", 0, "schema", {"properties": {"amount": {"type": "money"}}}),
+        f"{ORG}.connectors[0].actions[0].schema",
+        "properties.amount.type",
+    ),
+    (
+        _set("connectors", 0, "actions", 0, "schema", {"required": "x"}),
+        f"{ORG}.connectors[0].actions[0].schema",
+        "array",
+    ),
+    (_set("connectors", 0, "slug", "oa\n"), f"{ORG}.connectors[0].slug", ""),
+    (_set("slug", "acme\n"), f"{ORG}.slug", "lower-case"),
     (_set("connectors", 0, "slug", "o__a"), f"{ORG}.connectors[0].slug", "__"),
     (
         _set("connectors", 0, "actions", 0, "policy", "nobody"),

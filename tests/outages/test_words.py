@@ -10,7 +10,7 @@ SAID = {
     "25006": "database_read_only",  # a standby, or default_transaction_read_only
     "53100": "storage_full",
     "53200": "database_unavailable",  # out of memory
-    "53300": "database_unavailable",  # too many connections
+    "53300": "overloaded",  # too many connections
     "57P01": "database_unavailable",  # shut down by an administrator
     "57P02": "database_unavailable",  # another process has crashed
     "57P03": "database_unavailable",  # starting, stopping or recovering

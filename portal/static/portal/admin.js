@@ -12,3 +12,12 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   });
 });
+
+// A row that was added is there to be filled in: the theme adds it shut where rows can be shut.
+document.addEventListener("formset:added", (event) => {
+  const row = event.target;
+  setTimeout(() => {
+    if (row.hasAttribute("x-data") && window.Alpine) Alpine.$data(row).openRow = true;
+    setTimeout(() => row.querySelector("input:not([type=hidden]), select, textarea")?.focus());
+  });
+});
