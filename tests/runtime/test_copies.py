@@ -99,7 +99,7 @@ RESULTS = [
     OUTCOME, HookResult(allow=False, error="no", modified_args={"a": 1}), Extended(error="x"),
     MergedResult(blocked_by="h", trace=OUTCOME.trace), ToolFacts("a", None, "a", True, True),
     LimitVerdict(True, 1, 0, 0.0),
-    Reply(200, {"a": 1}, '"e"', "x"), react.Reply("t", (react.ToolRequest("i", "n", {"a": 1}),)),
+    Reply(200, {"a": 1}, '"e"', 3, "x"), react.Reply("t", (react.ToolRequest("i", "n", {"a": 1}),)),
     react.Run([{"role": "user"}], [OUTCOME], "failed", "t", "r"), dag.Node("a", "t", {"x": 1}, ("b",), "g"),
     dag.NodeEnd("failed", "r", OUTCOME),
 ]  # fmt: skip

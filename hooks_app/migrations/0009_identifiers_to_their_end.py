@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hooks_app', '0006_request_excerpt'),
+        ('hooks_app', '0008_turned_away'),
     ]
 
     operations = [
