@@ -81,14 +81,8 @@ def save(
     if stored is None or stored.app_id != app.pk:
         _refuse_disagreement(type, complete, siblings)
     row = stored or Channel(organization=organization)
-    wanted = {
-        "app": app,
-        "slug": slug,
-        "type": type,
-        "enabled": enabled,
-        "language": language,
-        "config": complete,
-    }
+    wanted = {"app": app, "slug": slug, "type": type, "enabled": enabled, "language": language}
+    wanted["config"] = complete
     if stored and all(getattr(stored, name) == value for name, value in wanted.items()):
         return stored
     old = shared_settings(type, stored.config) if stored else None

@@ -98,7 +98,7 @@ def _runtimes(agent: Agent, head: RegistryHead | None) -> list[dict[str, Any]]:
             "state": (state := fleet.runtime_state(row, agent, newest)),
             "word": _RUNTIME_STATES[state],
             "seen": showing.at(row.last_seen_at, agent.organization),
-            "ago": timesince(row.last_seen_at, clock.now()),
+            "ago": timesince(row.last_seen_at, clock.now()).replace("\xa0", " "),
             "tools": row.tool_count,
         }
         for row in runtimes.of(agent)[:REVISIONS]

@@ -22,7 +22,7 @@ def difference(agent: Agent) -> list[dict[str, str]]:
     after = _lines(publishing.draft(agent))
     kinds = {"+": "add", "-": "remove", "@": "place", " ": "keep"}
     lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
-    return [{"kind": kinds[line[0]], "text": line} for line in lines]
+    return [{"kind": kinds[line[0]], "mark": line[0], "text": line[1:]} for line in lines]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

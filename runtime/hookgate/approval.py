@@ -101,6 +101,7 @@ class Approval:
             await self._announce("awaiting_confirmation", self._describe(resource))
             ended = await self._await_end(resource, epoch)
             if self._cancelled:
+                await self._resolve("cancelled", None)
                 return Verdict(False, _TAKEN_BACK)
             if ended is None:
                 await self.cancel()
@@ -112,11 +113,11 @@ class Approval:
                 return Verdict(False, difference)
         # A duration, because this machine's wall clock may be wrong.
         self._use_by = self._clock() + _read_span(resource, "ended_at", "start_by", otherwise=0.0)
-        await self._announce(
-            "confirmation_resolved",
-            {"id": self.id, "status": resource["status"], "reason": resource.get("reason")},
-        )
+        await self._resolve(resource["status"], resource.get("reason"))
         return _read_verdict(resource, body["tool_args"])
+
+    async def _resolve(self, status: str, reason: str | None) -> None:
+        await self._announce("confirmation_resolved", {"id": self.id, "status": status, "reason": reason})
 
     async def consume(self, args_digest: str) -> None:
         """Use the approval for arguments with this digest; the tool may run when this returns.

@@ -97,9 +97,7 @@ class ToolCall:
         self.reason: str | None = None
         self.error: str | None = None
         self.result: Any = None
-        self.withheld = False
-        self.executing = False
-        self.recorded = False
+        self.withheld = self.executing = self.recorded = False
         self.logged_args: tuple[dict[str, Any], tuple[str, ...], Any, str] | None = None
         self.merged, self.approval = MergedResult(), None
         self.manifest: Manifest | None = None

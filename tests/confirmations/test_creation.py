@@ -50,6 +50,7 @@ def test_the_resource_is_the_contracts(world: World, time: Clock) -> None:
         "requested_digest": digest,
         "args_digest": digest,
         "args_tag": digests.tag(row.organization_id, digest),
+        "excerpt": '{"amount":60000,"card_number":"[redacted]","payee":"Initech"}',
         "hook": "approval_gate",
         "initiator": {"id": "u42", "name": "Kim", "email": "kim@elsewhere.test"},
         "initiator_matched": False,

@@ -184,7 +184,7 @@ def test_the_channels_page_says_what_is_stored(office: Office) -> None:
     browser.force_login(office.world.alice, backend="django.contrib.auth.backends.ModelBackend")
     page = browser.get(f"/admin/channels_app/channel/{office.world.channel.pk}/change/").content.decode()
     assert page.count("A value is stored.") == 3
-    assert "ready" in browser.get("/admin/channels_app/channel/").content.decode()
+    assert "not checked" in browser.get("/admin/channels_app/channel/").content.decode()
 
 
 @pytest.mark.parametrize(

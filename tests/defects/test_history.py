@@ -74,7 +74,8 @@ def test_nobody_deletes_history_in_the_admin_pages(office: Office, who: str) -> 
     client = browser(user)
     delete_everything(client)
     for model, keys in before.items():
-        assert set(model._default_manager.values_list("pk", flat=True)) == keys, model
+        # A revision may have been built meanwhile: what registries are built from has changed.
+        assert set(model._default_manager.values_list("pk", flat=True)) >= keys, model
     assert trail <= set(AuditEvent.objects.values_list("pk", flat=True))
     assert client.get("/admin/").status_code == 200
     assert not world.organization.groups.exists()  # what nothing depends on did go

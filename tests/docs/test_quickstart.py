@@ -54,7 +54,7 @@ def test_the_page_holds(portal: PortalProcess) -> None:
             seconds=SECONDS,
             what="the request",
         )
-        assert waiting["tool_args"] == {"amount": 60000}
+        assert (waiting["tool_args"], waiting["excerpt"]) == (None, '{"amount":60000}')
         answer = api.post(f"/confirmations/{waiting['id']}/respond", json={"decision": "approve"})
         assert answer.status_code == 200
         printed = program.communicate(timeout=SECONDS)[0].splitlines()

@@ -117,7 +117,7 @@ def test_the_node_example_asks_people_and_does_what_they_say(
             seconds=SECONDS,
             what="the request",
         )
-        assert waiting["tool_args"] == {"amount": 60000, "to": "北京办公家具"}
+        assert waiting["excerpt"] == '{"amount":60000,"to":"北京办公家具"}'
         assert hugo.post(f"/confirmations/{waiting['id']}/respond", json={"decision": decision}).is_success
         printed, complaints = program.communicate(timeout=SECONDS)
     assert (printed.splitlines()[0], complaints) == ("balance 70000", "")

@@ -1,7 +1,6 @@
 """A portal for the runtime's tests: contract sections 4 to 4.3 over real sockets, and faults on demand.
 
-Written from the contract alone and sharing no code with the product's portal, so that a misreading of the
-contract shows up as a difference.
+Written from the contract alone, sharing no code with the product's portal: a misreading of it shows as a difference.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hookgate import Runtime
 
 from tests.runtime.documents import READ, manifest
 from tests.runtime.fake_portal import KEY, FakePortal
@@ -53,6 +54,18 @@ with SyncRuntime(url, key, pacing=Pacing(stream_delay=0.01)) as runtime, runtime
 """
 
 
+async def take_up(portal: FakePortal, folder: Path) -> None:
+    # Its streams end with it: nobody else holds them open.
+    await eventually(lambda: not portal.events.open.get("procurement"))
+    portal.standing.clear()
+    async with (
+        Runtime(portal.url, KEY, pacing=FAST, spool=folder) as runtime,
+        runtime.session("procurement"),
+    ):
+        # The parent's entry and the child's.
+        await eventually(lambda: len(portal.calls) == 2)
+
+
 @pytest.mark.parametrize("way", ["fork", "multiprocessing"])
 def test_what_a_killed_parent_left_is_taken_up_while_its_child_lives(way: str, tmp_path: Path) -> None:
     async def run() -> None:
@@ -81,25 +94,12 @@ def test_what_a_killed_parent_left_is_taken_up_while_its_child_lives(way: str, t
                 parent.kill()
                 # Not `wait`, which waits for the child too: that holds the pipe.
                 await eventually(lambda: parent.returncode is not None)
-                await check(portal, tmp_path)
+                await take_up(portal, tmp_path)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     parent.kill()
                 if child:
                     os.kill(child, signal.SIGKILL)
-
-    async def check(portal: FakePortal, folder: Path) -> None:
-        from hookgate import Runtime
-
-        # Its streams end with it: nobody else holds them open.
-        await eventually(lambda: not portal.events.open.get("procurement"))
-        portal.standing.clear()
-        async with (
-            Runtime(portal.url, KEY, pacing=FAST, spool=folder) as runtime,
-            runtime.session("procurement"),
-        ):
-            # The parent's entry and the child's.
-            await eventually(lambda: len(portal.calls) == 2)
 
     asyncio.run(run())
 

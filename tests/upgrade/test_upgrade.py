@@ -13,6 +13,7 @@ from tests.upgrade.releases import ROOT, Caller, Release, free_port, unpack
 
 FILE = Path(__file__).with_name("before.yaml")
 # Makes one call and prints what came of it, on the day's runtime of either release.
+PAY = "oa__purchase_pay"
 CALL = """
 import asyncio, json, sys
 from hookgate import Runtime
@@ -81,7 +82,24 @@ def test_either_side_may_go_first(releases: tuple[Release, Release]) -> None:
     before, now = releases
     key = before.manage("issue_key", "--org", "acme").strip()
     token = before.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
-    pay = "oa__purchase_pay"
+    served = play_runtimes_first(before, now, key, token)
+    # Portal first. The last call-log entries of what was killed lie in the spool.
+    assert list((now.state / "spool").rglob("*.jsonl"))
+    now.manage("migrate", "--verbosity", "0")
+    assert now.manage("apply", str(FILE)).splitlines()[-1] == "0 changes"
+    play_portal_first(before, now, key, token)
+    # What a request says of the rules that it was asked under is still known.
+    body = {
+        "agent": "procurement", "conversation_id": "c8", "tool_call_id": uuid.uuid4().hex, "tool_name": PAY,
+        "tool_args": {"n": 1}, "registry_digest": served["digest"],
+    }  # fmt: skip
+    with now.serving():
+        assert Caller(now.url, key).post("/confirmations", body)["status"] == "pending"
+
+
+def play_runtimes_first(before: Release, now: Release, key: str, token: str) -> Any:
+    """Calls of the older release in every state, and a newer runtime at its portal; returns the manifest served."""
+    pay = PAY
     with before.serving():
         bob = Caller(before.url, token)
         waiting = [before.run(CALL, key, pay, name, "") for name in ("a-pending", "b-approved", "c-consumed")]
@@ -98,11 +116,12 @@ def test_either_side_may_go_first(releases: tuple[Release, Release]) -> None:
         assert (status, "upgrade the portal" in reason) == ("blocked", True)
         assert said(now.run(CALL, key, "oa__read", "y", "")) == ["succeeded", None]
         assert len(requests(bob)) == 4
-    # Portal first. The last call-log entries of what was killed lie in the spool.
-    assert list((now.state / "spool").rglob("*.jsonl"))
+    return served
 
-    now.manage("migrate", "--verbosity", "0")
-    assert now.manage("apply", str(FILE)).splitlines()[-1] == "0 changes"
+
+def play_portal_first(before: Release, now: Release, key: str, token: str) -> None:
+    """Runtimes of both releases at the newer portal, which took over the older one's database."""
+    pay = PAY
     with now.serving():
         bob = Caller(now.url, token)
         held = requests(bob)
@@ -124,9 +143,3 @@ def test_either_side_may_go_first(releases: tuple[Release, Release]) -> None:
         assert len(requests(bob)) == 5
         assert said(now.run(CALL, key, "oa__read", "f", "")) == ["succeeded", None]
         assert not list((now.state / "spool").rglob("*.jsonl"))
-        # What a request says of the rules that it was asked under is still known.
-        body = {
-            "agent": "procurement", "conversation_id": "c8", "tool_call_id": uuid.uuid4().hex, "tool_name": pay,
-            "tool_args": {"n": 1}, "registry_digest": served["digest"],
-        }  # fmt: skip
-        assert Caller(now.url, key).post("/confirmations", body)["status"] == "pending"

@@ -122,16 +122,9 @@ async def _play(
     denials = 0
     for _ in range(max_turns):
         await _make_room(session, loop, compact, compact_after)
-        try:
-            answer = model(loop.messages)
-            reply = await answer if inspect.isawaitable(answer) else answer
-        except BaseException as error:
-            # A model's client may raise anything; hooks are told.
-            if isinstance(error, asyncio.CancelledError) or is_programs(error):
-                raise
-            await session.emit(HookEvent.STOP_FAILURE, error=describe_error(error))
-            return loop.end("failed", describe_error(error))
-        _check_reply(answer, reply)
+        reply = await _ask(session, loop, model)
+        if reply is None:
+            return loop
         _add_reply(loop, reply)
         if reply.tool_calls:
             if await _act(session, loop, reply.tool_calls, tools, ids):
@@ -144,6 +137,22 @@ async def _play(
         if denials >= MAX_STOP_DENIALS:
             return loop.end("used_up", objection)
     return loop.end("used_up", f"no answer within {max_turns} turns")
+
+
+async def _ask(session: Session, loop: Run, model: Model) -> Reply | None:
+    """The model's next reply; None where it failed, which hooks are told and the loop has noted."""
+    try:
+        answer = model(loop.messages)
+        reply = await answer if inspect.isawaitable(answer) else answer
+    except BaseException as error:
+        # A model's client may raise anything.
+        if isinstance(error, asyncio.CancelledError) or is_programs(error):
+            raise
+        await session.emit(HookEvent.STOP_FAILURE, error=describe_error(error))
+        loop.end("failed", describe_error(error))
+        return None
+    _check_reply(answer, reply)
+    return reply
 
 
 async def _make_room(session: Session, loop: Run, compact: Compact | None, compact_after: int) -> None:
