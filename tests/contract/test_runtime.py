@@ -10,6 +10,7 @@ from hookgate import (
     SyncRuntime,
     ToolBlocked,
 )
+from hookgate.canonical import digest
 
 from tests.contract.conftest import World
 from tests.contract.outside import KIM, STRANGER

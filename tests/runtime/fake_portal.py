@@ -54,8 +54,7 @@ class FakePortal:
         self.calls: dict[str, JSON] = {}
         self.messages: list[tuple[str, JSON]] = []
         self.tools: dict[str, JSON] = {}
-        # What the portal names in each answer; None is a portal of before the header.
-        self.contract: str | None = "3"
+        self.contract: str | None = "3"  # what each answer names; None: a portal of before the header
         self.refuse_create: Problem | None = None
         self.limit = 10
         self.limit_calls: dict[str, JSON] = {}
@@ -64,11 +63,10 @@ class FakePortal:
         self.faults: dict[str, list[str]] = {}
         self.standing: dict[str, str] = {}
         self.on_create: Callable[[JSON], None] | None = None
-        # What an operation's answers become before they are sent.
         self.alters: dict[str, Callable[[int, Any, JSON], Awaitable[tuple[int, Any, JSON]]]] = {}
         self.etag_hits = 0
         self.gone: set[str] = set()
-        # None unless a test wants them: most are about what holds without.
+        # None unless a test wants them.
         self.events = EventStreams()
         # The operation at whose next request the portal goes away, until `restart`.
         self.falls_at: str | None = None
