@@ -10,7 +10,7 @@ from tests.crashes.agent import Call, Orders, read
 from tests.crashes.killing import AgentProcess
 from tests.crashes.people import Found, PatientCrowd
 from tests.e2e.conftest import Stage
-from tests.soak.crowd import Payment
+from tests.soak.crowd import Payment, amount_of
 
 AT_ONCE = 8
 
@@ -57,7 +57,7 @@ def look(crowd: PatientCrowd, agents: list[AgentProcess], *, runtimes_killed: in
     return Found(
         ran=Counter(row["args"]["amount"] for row in read(agents[0].orders.ledger)),
         ended=group((int(row["tool_call_id"].removeprefix("call-")), row) for row in ends),
-        rows=group((row["tool_args"]["amount"], row) for row in rows),
+        rows=group((amount_of(row), row) for row in rows),
         cards=crowd.cards(),
         asked_again=len(heard(agents, "out of reach")),
         runtimes_killed=runtimes_killed,

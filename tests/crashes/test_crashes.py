@@ -23,7 +23,7 @@ from tests.crashes.proxy import Proxy
 from tests.e2e.conftest import Stage
 from tests.machinery.live import until
 from tests.soak import counts
-from tests.soak.crowd import Payment, payments
+from tests.soak.crowd import Payment, amount_of, payments
 
 COUNT = 300 if counts.SOAK else 10
 WAITING = 20 if counts.SOAK else 4
@@ -112,7 +112,7 @@ class Scene:
         """The portal's rows of these payments."""
         amounts = {payment.amount for payment in self.plans}
         rows = self.crowd.pages("confirmations", self.stage.key)
-        return [row for row in rows if row["tool_args"]["amount"] in amounts]
+        return [row for row in rows if amount_of(row) in amounts]
 
     def cards(self) -> int:
         """How many cards ask about these payments."""
@@ -170,8 +170,9 @@ def test_a_call_whose_answers_are_lost_on_the_way_runs_once(scene: Scene) -> Non
 def test_a_runtime_that_is_asked_to_stop_leaves_its_requests_to_the_next(scene: Scene) -> None:
     agent = scene.employ(310_000, WAITING)
     scene.wait_for_cards()
+    # A card may be in the chat before the runtime has read that it waits.
+    until(lambda: len(heard([agent], "waits")) == WAITING, seconds=20, what="the runtime's waiting")
     before = {row["tool_call_id"]: row["request"] for row in heard([agent], "waits")}
-    assert len(before) == WAITING
     assert agent.end(signal.SIGTERM) == 143
     assert [row["status"] for row in scene.rows()] == ["pending"] * WAITING
     agent.start()

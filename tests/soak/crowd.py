@@ -146,7 +146,7 @@ class Crowd:
 
     def records(self) -> dict[int, dict[str, Any]]:
         """What the portal has on record about each amount."""
-        return {row["tool_args"]["amount"]: row for row in self.pages("confirmations", self.stage.key)}
+        return {amount_of(row): row for row in self.pages("confirmations", self.stage.key)}
 
     def logged(self) -> Counter[int]:
         """How many successful calls of each amount the call log has."""
@@ -197,3 +197,9 @@ def count(
         "log differs": len(set((runs - logged) + (logged - runs))),
         "outcome missing": sum(1 for amount in runs if records.get(amount, {}).get("outcome") != "succeeded"),
     }
+
+
+def amount_of(row: dict[str, Any]) -> int:
+    """The amount that a listed request is about: lists have the beginning of the arguments alone."""
+    (found,) = re.findall(r'"amount":(\d+)', row["excerpt"])
+    return int(found)
