@@ -117,6 +117,11 @@ def observe_on_commit(histogram: Histogram, seconds: float, **labels: str) -> No
 
 
 # The portal's own; each app has a module ``metrics`` for its part.
+CONNECTIONS_ENDED = counter(
+    "connections_ended",
+    "Connections that the server ended: there were too many, or the client was too slow.",
+    reason=("too_many", "slow_head", "slow_body", "slow_reader"),
+)
 REQUESTS = counter(
     "http_requests", "HTTP requests, by the route that took them.", route=(), method=(), status=()
 )

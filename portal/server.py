@@ -7,7 +7,7 @@ import socket
 import uvicorn
 from django.conf import settings
 
-from portal import wakeups
+from portal import connections, wakeups
 
 BACKLOG = 2048
 # Seconds that running requests get after those that only wait have been answered.
@@ -49,7 +49,7 @@ def serve(listener: socket.socket) -> None:
     """Serve the portal at ``listener`` until a signal. Only the proxies of the settings may forward headers."""
     config = uvicorn.Config(
         "portal.asgi:application",
-        http="h11",
+        http=connections.Protocol,
         ws="none",
         loop="asyncio",
         lifespan="on",

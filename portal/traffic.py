@@ -9,12 +9,12 @@ from django_structlog.middlewares import RequestMiddleware
 
 from portal import metrics
 from portal.bounds import Application, Message, Receive, Scope, Send
+from portal.connections import LASTS
 from portal.lib import ids
 from portal.web import pages, policy
 
 # Where, in an ASGI scope, the route stands that took the request, and whether it lasts as long as its client wants.
 ROUTE = "hookgate.route"
-LASTS = "hookgate.lasts"
 UNMATCHED = "unmatched"
 # Families of addresses that are one route in the metrics.
 _FOLDED = ("admin/", "static/", "sandbox/")

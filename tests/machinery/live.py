@@ -18,6 +18,7 @@ import uvicorn
 from django.conf import settings
 from django.db import connections
 
+from portal import connections as portal_connections
 from portal import server
 
 DEADLINE = 10.0  # seconds until a test gives up
@@ -42,7 +43,7 @@ class Portal:
         self.server = server.Server(
             uvicorn.Config(
                 "portal.asgi:application",
-                http="h11",
+                http=portal_connections.Protocol,
                 ws="none",
                 lifespan="on",
                 log_config=None,
