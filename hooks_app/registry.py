@@ -79,6 +79,15 @@ def inputs_changed_by_hand(organization: Organization) -> None:
         )
 
 
+def refresh(agents: QuerySet[Agent], *, limit: int = 20) -> None:
+    """Build the registries of these agents that are out of date, at most ``limit``: one read while there are none."""
+    stale = RegistryHead.objects.filter(agent__in=agents).exclude(
+        built_publication=F("publication"), built_inputs_version=F("agent__organization__inputs_version")
+    )
+    for agent_id in list(stale.values_list("agent_id", flat=True)[:limit]):
+        _build(agent_id)
+
+
 def works(agent: Agent) -> bool:
     """Whether runtimes of the agent are served a registry now, built first if it was out of date."""
     row = Agent.objects.get(pk=agent.pk)

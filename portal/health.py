@@ -21,10 +21,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Health:
-    """How one part is. ``detail`` is for operators, holds no secret and says what to do."""
+    """How one part is. ``detail`` is for operators, holds no secret and says what to do.
+
+    What is not ``vital`` is told and makes no process unready: another one would find the same.
+    """
 
     ok: bool
     detail: str
+    vital: bool = True
 
 
 Check = Callable[[], Health]
@@ -111,7 +115,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when every part works, else 503; either way each part is named."""
     found = {name: run(name, check) for name, check in checks().items()}
-    ready = all(health.ok for health in found.values())
+    ready = all(health.ok or not health.vital for health in found.values())
     body = {
         "status": "ready" if ready else "not_ready",
         "checks": {name: {"ok": health.ok, "detail": health.detail} for name, health in found.items()},

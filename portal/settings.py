@@ -106,7 +106,10 @@ WAITING_APPLICATION = "hooks_app.api.waiting.application"
 SHORTCUT = "hooks_app.api.shortcut.Shortcut"
 SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 # What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.exposition.
-HEALTH_CHECKS = {"deliveries": "channels_app.health.check_oldest_due"}
+HEALTH_CHECKS = {
+    "deliveries": "channels_app.health.check_oldest_due",
+    "agents": "hooks_app.health.check_agents",
+}
 METRIC_READERS = ["channels_app.metrics.read", "hooks_app.metrics.read"]
 # Told by the admin pages that something registries are built from has changed.
 INPUTS_CHANGED = "hooks_app.registry.inputs_changed_by_hand"

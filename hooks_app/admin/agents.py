@@ -8,14 +8,15 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from hooks_app import fleet, halting, publishing
+from hooks_app import fleet, halting, publishing, registry
 from hooks_app.admin import agent_pages, switches
 from hooks_app.admin.connectors import ToolForm
-from hooks_app.admin.fields import PolicyChoice, Texts
-from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
+from hooks_app.admin.fields import AgentChoices, PolicyChoice
+from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel, RegistryHead
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin, ScopedStacked, ScopedTabular
 from portal.admin.showing import Word
@@ -47,7 +48,7 @@ class AgentForm(ScopedForm):
     """An agent's own settings."""
 
     approval_policy = PolicyChoice()
-    may_delegate_to = Texts(label=_("May delegate to"), help_text=_("Slugs of agents, one per line."))
+    may_delegate_to = AgentChoices(label=_("May delegate to"))
 
     class Meta:
         model = Agent
@@ -122,7 +123,7 @@ class AgentAdmin(ScopedAdmin):
     place = 10
     icon = "robot_2"
     deletable = False
-    list_display = ("slug", "name", "organization", "owner", "state", "published")
+    list_display = ("slug", "name", "organization", "owner", "state", "published", "warnings")
     list_filter = (
         ("organization", admin.RelatedOnlyFieldListFilter),
         "enabled",
@@ -192,10 +193,22 @@ class AgentAdmin(ScopedAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
+        registry.refresh(Agent.objects.filter(pk__in=[row.pk for row in found.result_list]))
         states = fleet.states(found.result_list)
+        warnings = dict(
+            RegistryHead.objects.filter(agent__in=found.result_list).values_list("agent_id", "warnings")
+        )
         for row in found.result_list:
             row.fleet_state = states[row.pk]
+            row.registry_warnings = warnings.get(row.pk, [])
         return found
+
+    @display(description=_("warnings"), label={"some": "warning"})
+    def warnings(self, row: Any) -> Word | str:
+        """How many filters, matchers and conditions of the published registry match nothing."""
+        count = len(row.registry_warnings)
+        text = ngettext("%(count)d warning", "%(count)d warnings", count) % {"count": count}
+        return Word("some", text) if count else "–"
 
     @display(description=_("state"), label=_COLOURS)
     def state(self, row: Any) -> Word:

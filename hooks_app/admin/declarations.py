@@ -20,6 +20,7 @@ from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
 from portal.lib.problems import FieldError, Problem
+from portal.models import Organization
 
 Names = tuple[str, ...]
 _COMMON: Names = (
@@ -58,6 +59,13 @@ class DeclarationForm(ScopedForm):
             "on_error": _("What an error, a timeout or a wrong result means. Empty: the hook's own."),
             "mode": _("“observe” runs it and traces its verdict, but changes nothing."),
         }
+
+    # The agent whose hook it is: for one that is being added.
+    agent: Agent | None = None
+
+    def _organization(self) -> Organization | None:
+        agent = self.agent if self.instance._state.adding else self.instance.agent
+        return agent.organization if agent is not None else None
 
     def clean(self) -> dict[str, Any]:
         """Errors of ``params.KEY`` and of the handler belong to their inputs."""
@@ -125,6 +133,7 @@ class DeclarationAdmin(ScopedAdmin):
         # A field that a form names itself is drawn wherever it stands; an attached hook offers fewer.
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
         form.base_fields = {name: field for name, field in form.base_fields.items() if name in shown}
+        form.agent = obj.agent if obj is not None else _agent(request)
         return form
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

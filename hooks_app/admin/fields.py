@@ -1,6 +1,7 @@
 """Form fields of the governance screens."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -8,7 +9,17 @@ from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 from hookgate import canonical
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+)
+
+from channels_app.models import Channel
+from hooks_app.manifest_inputs import BUILT_IN_POLICY
+from hooks_app.models import Agent, ApprovalPolicy
+from portal.admin.forms import Pick
+from portal.models import Organization
 
 
 class JSONText(forms.JSONField):
@@ -67,18 +78,84 @@ class Texts(forms.CharField):
         return bool(self.to_python(data) != (initial or []))
 
 
-class PolicyChoice(forms.CharField):
-    """The slug of an approval policy, or nothing: the next level decides."""
+class Slugs(Pick, forms.ChoiceField):
+    """Base of the pick lists: ``model`` has the slugs."""
 
-    widget = UnfoldAdminTextInputWidget
+    model: Any = None
+    always: dict[str, Any] = {}
+
+    def offer(self, organizations: Iterable[Organization]) -> None:
+        """The slugs of these organizations; nothing is said of where each lies."""
+        rows = self.model.objects.filter(organization__in=[row.pk for row in organizations])
+        slugs = sorted({*rows.values_list("slug", flat=True)} - self.always.keys())
+        self.choices = [*self.empty_choice(), *self.always.items(), *((slug, slug) for slug in slugs)]
+
+    def empty_choice(self) -> list[tuple[str, Any]]:
+        """What stands first, for nothing."""
+        return []
+
+    def names(self, organization: Organization) -> set[str]:
+        """The slugs that there are."""
+        rows = self.model.objects.filter(organization=organization)
+        return {*rows.values_list("slug", flat=True), *self.always}
+
+
+class _OneSlug(Slugs):
+    """One of them, or nothing."""
+
+    nothing: Any = "–"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"required": False, "widget": UnfoldAdminSelectWidget, **kwargs})
+
+    def empty_choice(self) -> list[tuple[str, Any]]:
+        """A dash, or what holds instead."""
+        return [] if self.required else [("", self.nothing)]
+
+    def prepare_value(self, value: Any) -> Any:
+        """Offer what is stored, whatever has become of it."""
+        if value and value not in dict(self.choices):
+            self.choices = [*self.choices, (value, _("%s (there is none any more)") % value)]
+        return value
+
+    def clean(self, value: Any) -> Any:
+        """Null for nothing."""
+        return super().clean(value) or None
+
+
+class PolicyChoice(_OneSlug):
+    """An approval policy, or nothing: the next level decides."""
+
+    model = ApprovalPolicy
+    always = {BUILT_IN_POLICY: _("default (built in, unless there is one of this name)")}
+    nothing = _("– the next level decides –")
 
     def __init__(self, **kwargs: Any) -> None:
         defaults = {
             "label": _("Approval policy"),
-            "required": False,
-            "empty_value": None,
-            "help_text": _(
-                "Slug of a policy. Empty: the next level decides (action, hook, agent, organization)."
-            ),
+            "help_text": _("Where none is chosen the next level decides: action, hook, agent, organization."),
         }
         super().__init__(**{**defaults, **kwargs})
+
+
+class ChannelChoice(_OneSlug):
+    """A channel, or nothing."""
+
+    model = Channel
+
+
+class AgentChoices(Slugs, forms.MultipleChoiceField):
+    """Any agents of the organization."""
+
+    model = Agent
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"required": False, "widget": UnfoldAdminCheckboxSelectMultipleWidget, **kwargs})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Offer what is stored, whatever has become of it."""
+        known = dict(self.choices)
+        for slug in value if isinstance(value, list) else ():
+            if slug not in known:
+                self.choices = [*self.choices, (slug, _("%s (there is none any more)") % slug)]
+        return value

@@ -11,7 +11,9 @@ from unfold.enums import ActionVariant
 
 from hooks_app import halting
 from hooks_app.admin import switches
+from hooks_app.admin.fields import PolicyChoice
 from portal.admin import changes, operations, reach, showing
+from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
 from portal.admin.showing import Word
@@ -19,10 +21,29 @@ from portal.admin.site import site
 from portal.models import Organization
 
 
+class OrganizationForm(ScopedForm):
+    """An organization's own settings."""
+
+    approval_policy = PolicyChoice(required=True, initial="default", help_text="")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("instance") is None:
+            self.reachable = ()  # a new one has no policies yet
+        super().__init__(*args, **kwargs)
+
+    def _organization(self) -> Organization | None:
+        return None if self.instance._state.adding else self.instance
+
+    class Meta:
+        model = Organization
+        fields = "__all__"  # the screen names its fields
+
+
 @admin.register(Organization, site=site)
 class OrganizationAdmin(ScopedAdmin):
     """Tenants. Superusers make them; they are never deleted here."""
 
+    form = OrganizationForm
     kind = "organization"
     title = _("Organizations")
     about = _("Switches, and what agents share")

@@ -12,7 +12,7 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from hooks_app.admin.fields import Texts
+from hooks_app.admin.fields import ChannelChoice, PolicyChoice, Texts
 from hooks_app.models import Declaration
 
 PREFIX = "param_"
@@ -75,6 +75,8 @@ def _input(key: str, schema: Schema, stored: Schema, *, required: bool) -> forms
         "required": required,
         "initial": stored.get(key, schema.get("default")),
     }
+    if key in ("policy", "channel"):
+        return (PolicyChoice if key == "policy" else ChannelChoice)(**common)
     kind = schema.get("type")
     if kind == "integer":
         limits: dict[str, Any] = {"min_value": schema.get("minimum"), "max_value": schema.get("maximum")}

@@ -1,5 +1,6 @@
 """Forms that keep to one organization, and that show at its field what a writer refused."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -25,19 +26,34 @@ def show_problem(form: forms.BaseForm, problem: Problem) -> None:
         form.add_error(named[0] if named else None, text)
 
 
+class Pick(forms.Field):
+    """A field that offers names of things in an organization; what it stores are names."""
+
+    def offer(self, organizations: Iterable[Organization]) -> None:
+        """Take the choices from these organizations."""
+        raise NotImplementedError
+
+    def names(self, organization: Organization) -> set[str]:
+        """The names that a row of this organization may hold."""
+        raise NotImplementedError
+
+
 class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
     """A row of one organization: what it refers to lies in the same one."""
 
     # What a writer refused when this form was saved before; the page is then drawn again with it.
     problem: Problem | None = None
+    # Where the row may come to lie, while nobody has said where: for those who change several organizations.
+    reachable: Any = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         organization = self._organization()
-        if organization is not None:
-            for field in self.fields.values():
-                if isinstance(field, forms.ModelChoiceField):
-                    field.queryset = within(field.queryset, organization)
+        for field in self.fields.values():
+            if organization is not None and isinstance(field, forms.ModelChoiceField):
+                field.queryset = within(field.queryset, organization)
+            if isinstance(field, Pick):
+                field.offer(self.reachable if organization is None else [organization])
 
     def _organization(self) -> Organization | None:
         """The organization of a row that exists; it never changes."""
@@ -59,7 +75,8 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or self.cleaned_data
         organization = cleaned.get("organization") or self._organization()
         for name, value in list(cleaned.items()):
-            if organization is not None and not belongs(value, organization):
+            field = self.fields.get(name)
+            if organization is not None and not belongs(value, organization, field):
                 self.add_error(name, _ELSEWHERE)
         if self.problem is not None:
             show_problem(self, self.problem)
@@ -93,6 +110,8 @@ class ScopedFormSet(PaginationInlineFormSet):
         # A row that somebody has added is meant: what it lacks is said at its fields.
         return super()._construct_form(i, **{**kwargs, "empty_permitted": False} if self.is_bound else kwargs)
 
+    reachable: Any = ()
+
     def _owner(self) -> Organization | None:
         # Unset while the parent itself is being added.
         found = getattr(self.instance, "organization", None) if self.instance.organization_id else None
@@ -104,6 +123,8 @@ class ScopedFormSet(PaginationInlineFormSet):
         for field in form.fields.values():
             if organization is not None and type(field) is forms.ModelChoiceField:
                 field.queryset = within(field.queryset, organization)
+            if isinstance(field, Pick):
+                field.offer(self.reachable if organization is None else [organization])
 
     def clean(self) -> None:
         super().clean()
@@ -117,7 +138,10 @@ class ScopedFormSet(PaginationInlineFormSet):
             return
         for form in self.forms:
             for name, value in list(getattr(form, "cleaned_data", {}).items()):
-                if name in form.fields and value is not self.instance and not belongs(value, organization):
+                field = form.fields.get(name)
+                if field is None or value is self.instance:
+                    continue
+                if not belongs(value, organization, field):
                     form.add_error(name, _ELSEWHERE)
 
 
@@ -133,8 +157,11 @@ def within(queryset: Any, organization: Organization) -> Any:
     return queryset
 
 
-def belongs(value: Any, organization: Organization) -> bool:
-    """Whether a form's value is no row, or one that ``organization`` may refer to."""
+def belongs(value: Any, organization: Organization, field: Any = None) -> bool:
+    """Whether a form's value is no row and no name, or one that ``organization`` may refer to."""
+    if isinstance(field, Pick):
+        named = value if isinstance(value, list) else [value]
+        return {name for name in named if name} <= field.names(organization)
     if isinstance(value, User):
         return value.memberships.filter(organization=organization).exists()
     owner = getattr(value, "organization_id", None)

@@ -126,6 +126,7 @@ class ScopedAdmin(ModelAdmin):
     ) -> Any:
         form = super().get_form(request, obj, change=change, **kwargs)
         form.problem = getattr(request, "_portal_problem", None)
+        form.reachable = choices(request, Organization)
         return form
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -314,6 +315,11 @@ class _ScopedInline:
         return (
             parent.has_add_permission(request) if obj is None else parent.has_change_permission(request, obj)
         )
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        found = super().get_formset(request, obj, **kwargs)  # type: ignore[misc]
+        found.reachable = choices(request, Organization)
+        return found
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         kwargs["queryset"] = choices(request, db_field.remote_field.model)
