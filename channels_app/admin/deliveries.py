@@ -21,10 +21,15 @@ class AttemptInline(ScopedTabular):
     """Every call to the platform."""
 
     model = DeliveryAttempt
-    fields = ("time", "kind", "version", "result", "code", "message", "duration_ms")
+    fields = ("time", "kind", "version", "result", "code", "message", "took")
     readonly_fields = fields
     hide_title = True
     verbose_name_plural = _("attempts")
+
+    @admin.display(description=_("took"))
+    def took(self, row: DeliveryAttempt) -> str:
+        """How long the platform took."""
+        return showing.duration(row.duration_ms)
 
     @admin.display(description=_("time"))
     def time(self, row: DeliveryAttempt) -> str:

@@ -15,6 +15,7 @@ from portal.admin import showing
 from portal.admin.scoping import RecordAdmin
 from portal.admin.showing import Word
 from portal.admin.site import site
+from portal.lib import clock
 
 
 @admin.register(ConnectorCallLog, site=site)
@@ -99,8 +100,8 @@ class CallAdmin(RecordAdmin):
 
     @admin.display(description=_("took"), ordering="duration_ms")
     def took(self, row: ConnectorCallLog) -> str:
-        """How long, in milliseconds."""
-        return "–" if row.duration_ms is None else f"{row.duration_ms:.1f} ms"
+        """How long, in words."""
+        return showing.duration(row.duration_ms)
 
     @admin.display(description=_("tag of the arguments"))
     def args_tag(self, row: ConnectorCallLog) -> str:
@@ -146,4 +147,13 @@ class CallAdmin(RecordAdmin):
         if not found.exists():
             return str(row.confirmation_id)
         url = reverse("admin:hooks_app_confirmationrequest_change", args=[row.confirmation_id])
-        return format_html('<a class="hookgate-link" href="{}">{}</a>', url, row.confirmation_id)
+        link = format_html('<a class="hookgate-link" href="{}">{}</a>', url, row.confirmation_id)
+        waits = (
+            row.status == "cancelled" and found.filter(status="pending", expires_at__gt=clock.now()).exists()
+        )
+        if not waits:
+            return link
+        told = _(
+            "The process left this call; its request still waits for people, and the next process takes it up."
+        )
+        return format_html("{}<br>{}", link, told)

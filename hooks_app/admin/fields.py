@@ -114,8 +114,9 @@ class _OneSlug(Slugs):
 
     def prepare_value(self, value: Any) -> Any:
         """Offer what is stored, whatever has become of it."""
-        if value and value not in dict(self.choices):
-            self.choices = [*self.choices, (value, _("%s (there is none any more)") % value)]
+        choices: list[Any] = list(self.choices)  # type: ignore[arg-type]
+        if value and value not in dict(choices):
+            self.choices = [*choices, (value, _("%s (there is none any more)") % value)]
         return value
 
     def clean(self, value: Any) -> Any:
@@ -154,8 +155,9 @@ class AgentChoices(Slugs, forms.MultipleChoiceField):
 
     def prepare_value(self, value: Any) -> Any:
         """Offer what is stored, whatever has become of it."""
-        known = dict(self.choices)
+        choices: list[Any] = list(self.choices)  # type: ignore[arg-type]
+        known = dict(choices)
         for slug in value if isinstance(value, list) else ():
             if slug not in known:
-                self.choices = [*self.choices, (slug, _("%s (there is none any more)") % slug)]
+                self.choices = choices = [*choices, (slug, _("%s (there is none any more)") % slug)]
         return value

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from hooks_app import appearance, confirmations, eligibility
 from hooks_app.approval_cards import at, name_of
+from hooks_app.inbox.effects import obstacle
 from hooks_app.models import ConfirmationRequest
 from hooks_app.models.policies import Scope
 from hooks_app.seating import SeatTaken
@@ -81,7 +82,8 @@ def counted(request: ConfirmationRequest, decision: str) -> str:
     """What the decision that was just made means."""
     status = appearance.status_now(request)
     if status == "approved":
-        return _("Approved. The agent may now run this call once.")
+        # What was said before the buttons holds afterwards: nobody is thanked for what changes nothing.
+        return obstacle(request) or _("Approved. The agent may now run this call once.")
     if status == "rejected":
         return _("Rejected. The call does not run.")
     stage = eligibility.current_stage(request)

@@ -1,5 +1,6 @@
 """The pages of the inbox. A decision is made by POST alone, and no page needs JavaScript."""
 
+import math
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +15,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 from channels_app.models import Delivery
 from hooks_app import appearance, approval_cards, confirmations, eligibility, turned_away
 from hooks_app.confirmations import Voter
-from hooks_app.inbox import lists, notices
+from hooks_app.inbox import effects, folding, lists, notices
+from hooks_app.inbox.folding import Folded
 from hooks_app.inbox.lists import Item, Standing
 from hooks_app.models import ConfirmationRequest
 from portal import access
 from portal.admin import showing
-from portal.lib import visible
+from portal.lib import clock, visible
 from portal.lib.problems import Problem
 from portal.models import User
 from portal.web import queries
@@ -122,10 +124,17 @@ def _show(
     status = appearance.status_now(row)
     pending = status == ConfirmationRequest.Status.PENDING
     standing = lists.standing(row, user)
+    card = _card(row)
+    folded = folding.fold(card.body) if pending and "all" not in request.GET else Folded(card.body, 0)
     context = {
         "tab": "waiting" if pending else "history",
         "row": row,
-        "card": _card(row),
+        "card": card,
+        "arguments": folded.text,
+        "more": folded.more,
+        "seconds_left": max(0, math.ceil((row.expires_at - clock.now()).total_seconds())),
+        "obstacle": effects.obstacle(row) if pending else "",
+        "left": effects.left(row) if pending else "",
         "status": status,
         "pending": pending,
         "standing": standing,
@@ -161,8 +170,10 @@ def _line(item: Item) -> dict[str, Any]:
 
 
 def _hint(row: ConfirmationRequest, standing: Standing) -> str:
-    """Why a line has no button, where the person could expect one."""
-    if standing.vote is not None or standing.may_decide or standing.why_not is None:
+    """What keeps an approval from mattering, or why the person can't give one."""
+    if standing.may_decide:
+        return effects.obstacle(row)
+    if standing.vote is not None or standing.why_not is None:
         return ""
     return _explain(row, standing.why_not)
 

@@ -76,6 +76,19 @@ def _shown(column: Any, value: str, spoken: Collection[str], on_lines: bool) -> 
     return visible.block(value) if isinstance(column, TextField) else visible.line(value)
 
 
+def duration(milliseconds: float | None) -> str:
+    """How long something took, as people say it: ``12.5 ms``, ``1.2 s``, ``2 min 39 s``, ``3 h 5 min``."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds < 1000:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
 def at(moment: datetime | None, organization: Organization | None) -> str:
     """A time as the organization reads it, its zone named; a dash for none."""
     if moment is None:

@@ -29,5 +29,19 @@ function count() {
   }
 }
 
+// Buttons go with the deadline, also where nobody can say so any more. The portal says how long is left; this
+// machine's clock may be wrong, so what has passed is measured.
+
+function close() {
+  for (const form of document.querySelectorAll("form[data-until]")) {
+    form.dataset.at ??= performance.now();
+    if (performance.now() - form.dataset.at < form.dataset.until * 1000) continue;
+    for (const button of form.querySelectorAll("button")) button.remove();
+    const late = form.parentElement.querySelector(".late");
+    if (late) late.hidden = false;
+  }
+}
+
 count();
-setInterval(count, 1000);
+close();
+setInterval(() => { count(); close(); }, 1000);
