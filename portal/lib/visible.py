@@ -103,11 +103,13 @@ def hides(text: str) -> bool:
 
 def is_suspicious(text: str) -> bool:
     """Whether :func:`page_text` may find anything in ``text``; faster than asking it."""
-    return (
-        _SPEECH.search(text) is not None
-        or _MARK.search(text) is not None
-        or any(scripts.is_mixed(word) for word in set(_FOREIGN_WORDS.findall(text)))
-    )
+    # Properties are dear to ask for, and a page has few different characters.
+    distinct = "".join(set(text))
+    if _SPEECH.search(distinct) or _MARK.search(distinct):
+        return True
+    if not any(character.isalpha() and not character.isascii() for character in distinct):
+        return False
+    return any(scripts.is_mixed(word) for word in set(_FOREIGN_WORDS.findall(text)))
 
 
 def _characters(text: str, hidden: Any) -> str:

@@ -114,7 +114,7 @@ def _inbox() -> Iterator[Place]:
         return draw
 
     for name, made in columns.items():
-        yield Place(f"inbox page: {name}", drawer(made, "/inbox/{}/", open=True))
+        yield Place(f"inbox page: {name}", drawer(made, "/inbox/{}/?all", open=True))
         if name in listed:
             yield Place(f"inbox: {name}", drawer(made, "/inbox/", open=True))
     yield Place("history: tool", drawer(columns["tool"], "/inbox/history/", open=False))
