@@ -42,7 +42,7 @@ def test_all_parts_are_named(client: Client) -> None:
     answer = client.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
-    assert set(answer.json()["checks"]) == {"database", "broker", "wakeups", "deliveries"}
+    assert set(answer.json()["checks"]) == {"agents", "database", "broker", "wakeups", "deliveries"}
 
 
 @pytest.mark.usefixtures("ready", "db")
