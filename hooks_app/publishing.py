@@ -19,7 +19,7 @@ from portal.lib.problems import FieldError, Problem, not_found
 from portal.models import User
 
 _EVENT_ORDER = {event.value: index for index, event in enumerate(HookEvent)}
-_SETTINGS = (
+SETTINGS = (
     "confirmation_mode", "require_confirmation_for_all", "approval_policy", "unlisted_tools", "may_delegate_to",
     "max_pending", "barrier", "revalidate_after_seconds", "max_stale_seconds",
 )  # fmt: skip
@@ -28,7 +28,7 @@ _SETTINGS = (
 def draft(agent: Agent) -> dict[str, Any]:
     """The draft as JSON: settings, ``approval_channels`` and ``fallback_channels`` (slugs), ``tools``, ``class_hooks``,
     ``events``. Lists are in declared order, events in the order of the hook points."""
-    content: dict[str, Any] = {name: getattr(agent, name) for name in _SETTINGS}
+    content: dict[str, Any] = {name: getattr(agent, name) for name in SETTINGS}
     content["approval_policy"] = agent.approval_policy or None
     content["approval_channels"] = _slugs(agent.approval_channel_rows)
     content["fallback_channels"] = _slugs(agent.fallback_channel_rows)

@@ -11,13 +11,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from hooks_app import fleet, halting, manifests, publishing, registry, runtimes, turned_away
+from hooks_app import fleet, halting, manifests, publishing, registry, restoring, runtimes, turned_away
 from hooks_app.admin import drafts
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
+from portal.audit import Actor
 from portal.lib import clock, visible
 from portal.lib.problems import Problem
 from portal.models import User
@@ -41,7 +42,16 @@ class RollbackForm(PublishForm):
     """Which revision."""
 
     number = forms.IntegerField(label=_("Revision"), min_value=1, widget=UnfoldAdminIntegerFieldWidget)
-    field_order = ("number", "comment")
+    restore = forms.BooleanField(
+        label=_("Make the draft the same"),
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanWidget,
+        help_text=_(
+            "Otherwise the draft keeps what is rolled back, and the next publication brings it back."
+        ),
+    )
+    field_order = ("number", "restore", "comment")
 
 
 def state(agent: Agent) -> dict[str, Any]:
@@ -162,9 +172,8 @@ def rollback(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             if problem.status != 404:
                 raise
             raise Problem(404, "not_found", gettext("The agent has no revision of this number.")) from problem
-        return (
-            gettext("Revision %(number)d holds again, under a new number. The draft stays as it is.") % data
-        )
+        text = gettext("Revision %(number)d holds again, under a new number.") % data
+        return f"{text} {_after_rollback(row, restored=data['restore'], actor=changes.actor(request))}"
 
     class Chosen(RollbackForm):
         """The revision whose button was pressed."""
@@ -186,6 +195,21 @@ def rollback(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             perform=perform,
         ),
     )
+
+
+def _after_rollback(agent: Agent, *, restored: bool, actor: Actor) -> str:
+    """Make the draft the same if that is wished; what to know of it, in words."""
+    if restored:
+        content = RegistryHead.objects.select_related("publication").get(agent=agent).publication.content
+        missing = restoring.restore(agent, content, actor=actor)
+        if missing:
+            return gettext("So does the draft, but for channels that are gone: %(names)s.") % {
+                "names": ", ".join(missing)
+            }
+        return gettext("The draft is the same now.")
+    if publishing.is_dirty(Agent.objects.get(pk=agent.pk)):
+        return gettext("The draft still differs: publishing it brings back what was rolled back.")
+    return gettext("The draft is the same.")
 
 
 def _by(request: HttpRequest) -> dict[str, Any]:

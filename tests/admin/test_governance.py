@@ -113,6 +113,33 @@ def test_roll_back(acme: Tenant, browser: Client) -> None:
     served = registry.serve(acme.agent, "chat")
     assert (served.revision, served.digest) == (3, first.digest)
     assert actions()[-1] == "agent.rolled_back"
+    assert publishing.is_dirty(acme.agent)
+
+
+def test_the_draft_is_rolled_back_too_unless_somebody_wants_to_keep_it(acme: Tenant, browser: Client) -> None:
+    first = registry.head(acme.agent).revision
+    assert first is not None
+    before = publishing.draft(acme.agent)
+    make.class_hook(acme.agent, "notify", params={"channel": "acme-chat"})
+    type(acme.agent).objects.filter(pk=acme.agent.pk).update(unlisted_tools="deny", max_pending=3)
+    acme.agent.tools.create(name="calculator", writes=False)
+    acme.agent.refresh_from_db()
+    make.publish(acme.agent)
+    assert registry.serve(acme.agent, "chat").revision == 2
+    address = f"/admin/hooks_app/agent/{acme.agent.pk}/rollback/"
+    kept = browser.post(address, {"number": "1"}, follow=True).content.decode()
+    assert "publishing it brings back what was rolled back" in kept
+    assert (
+        "+  &quot;max_pending&quot;: 3"
+        in browser.get(address.replace("rollback", "publish")).content.decode()
+    )
+    same = browser.post(address, {"number": "1", "restore": "on"}, follow=True).content.decode()
+    assert "The draft is the same now." in same
+    acme.agent.refresh_from_db()
+    assert publishing.draft(acme.agent) == before
+    assert not publishing.is_dirty(acme.agent)
+    assert actions()[-2:] == ["agent.rolled_back", "agent.draft_restored"]
+    assert registry.serve(acme.agent, "chat").digest == first.digest
 
 
 def test_halt_and_resume_an_agent(acme: Tenant, browser: Client) -> None:

@@ -65,7 +65,8 @@ def test_what_is_larger_is_not_read_to_its_end(packing: str | None) -> None:
         ("br", b"x", "packed with 'br'"),
         ("gzip, gzip", b"x", "packed with"),
         ("gzip", b"not gzip", "can't be unpacked"),
-        ("gzip", gzip.compress(b"x" * 500)[:-9], "end is missing"),
+        # Without the time: it would be in the test's name, and another in each process.
+        ("gzip", gzip.compress(b"x" * 500, mtime=0)[:-9], "end is missing"),
         ("gzip", b"", "end is missing"),
     ],
 )
