@@ -32,7 +32,8 @@ _TITLES: dict[str, tuple[Promise, Tone]] = {
     "undeliverable": (gettext_lazy("Not delivered"), Tone.ENDED),
 }
 
-_WHO: dict[str, Promise] = {
+# Who decides, by the scope of the policy.
+WHO: dict[str, Promise] = {
     Scope.INITIATOR: gettext_lazy("the initiator"),
     Scope.AGENT_OWNER: gettext_lazy("the agent's owner"),
     Scope.ORG_MEMBERS: gettext_lazy("any member of the organization"),
@@ -165,7 +166,7 @@ def _initiator(request: ConfirmationRequest) -> str:
 
 def _policy(request: ConfirmationRequest, pending: bool, votes: list[Decision]) -> str:
     stage = current_stage(request)
-    who = str(_WHO[stage.scope])
+    who = str(WHO[stage.scope])
     if stage.scope == Scope.GROUP:
         who %= {"group": request.policy["group"]}
     text = _("%(policy)s: %(who)s") % {"policy": request.policy["slug"], "who": who}

@@ -97,6 +97,11 @@ def _unknown_hook(name: str) -> str:
     return f"no hook is called {name!r}; {near or 'there are ' + ', '.join(sorted(CATALOGUE))}"
 
 
+def is_gate_name(name: str | None) -> bool:
+    """Whether a declaration of this name is a gate entry, in any of its spellings."""
+    return name is not None and name in CATALOGUE and _is_gate(CATALOGUE[name])
+
+
 def _is_gate(entry: CatalogueEntry) -> bool:
     return GATE in (entry.name, entry.spelling_of)
 

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from hooks_app import fleet, halting, publishing, registry
+from hooks_app import fleet, gate_words, halting, manifest_hooks, publishing, registry
 from hooks_app.admin import agent_pages, switches
 from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import AgentChoices, PolicyChoice
@@ -95,14 +95,19 @@ class DeclarationInline(ScopedTabular):
     """The hooks in order; each has a page of its own."""
 
     model = Declaration
-    fields = ("hook", "tool_filter", "when", "mode", "enabled", "position")
-    readonly_fields = ("hook", "tool_filter", "when", "mode", "enabled")
+    fields = ("hook", "tool_filter", "when", "asks", "mode", "enabled", "position")
+    readonly_fields = ("hook", "tool_filter", "when", "asks", "mode", "enabled")
     hide_title = True
     verbose_name = _("hook")
     verbose_name_plural = _("declared hooks")
 
     def has_add_permission(self, request: HttpRequest, obj: Any) -> bool:
         return False
+
+    @admin.display(description=_("what a gate asks"))
+    def asks(self, row: Declaration) -> str:
+        """In a sentence; a dash for other hooks."""
+        return gate_words.sentence(row) if manifest_hooks.is_gate_name(row.name) else "–"
 
     @admin.display(description=_("hook"))
     def hook(self, row: Declaration) -> SafeString:

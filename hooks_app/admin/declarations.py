@@ -8,10 +8,11 @@ from django.contrib.admin.utils import flatten_fieldsets
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy as _
-from hookgate.catalogue import CATALOGUE, GATE, CatalogueEntry
+from hookgate.catalogue import CATALOGUE, CatalogueEntry
 from hookgate.events import HookEvent
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
+from hooks_app import manifest_hooks
 from hooks_app.admin import drafts, params
 from hooks_app.admin.fields import JSONText
 from hooks_app.models import Agent, Declaration
@@ -35,7 +36,7 @@ _COMMON: Names = (
 )
 # What the hooks that are attached to every agent let nobody set.
 _OF_ATTACHED = ("position",)
-_OF_GATE = ("tool_filter", "when", "position")
+_OF_GATE = ("asks", "tool_filter", "when", "allow_unmatched", "position")
 
 
 class DeclarationForm(ScopedForm):
@@ -78,6 +79,73 @@ class DeclarationForm(ScopedForm):
         if path.startswith("params."):
             return params.PREFIX + path.removeprefix("params.").partition("[")[0]
         return path if path in self.fields else "handler" if "handler" in self.fields else path
+
+
+class GateForm(DeclarationForm):
+    """A gate entry. What it asks for is chosen, so that an empty field is never taken for every tool, nor for none."""
+
+    asks = forms.ChoiceField(
+        label=_("Asks people before"),
+        choices=[
+            ("every", _("every tool")),
+            ("matching", _("the tools that fit the filter, where the condition holds if there is one")),
+            ("condition", _("every call for which the condition holds")),
+            (
+                "nothing",
+                _("nothing by itself: it only says who is asked about calls that are asked about anyway"),
+            ),
+        ],
+        widget=UnfoldAdminRadioSelectWidget,
+    )
+
+    class Meta(DeclarationForm.Meta):
+        fields: Names = ("tool_filter", "when", "allow_unmatched", "position")
+        labels = {
+            **DeclarationForm.Meta.labels,
+            "allow_unmatched": _("I mean it: publish although no known tool fits the filter"),
+        }
+        help_texts = {
+            **DeclarationForm.Meta.help_texts,
+            "tool_filter": _("A glob of tool names, such as oa__*_pay."),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        row = self.instance
+        self.fields["when"].help_text = _("A condition in CEL, such as args.amount >= 50000.")
+        if not row._state.adding:
+            self.fields["asks"].initial = _chosen(row)
+
+    def clean(self) -> dict[str, Any]:
+        """The choice and the fields below it say the same."""
+        cleaned = super().clean()
+        chosen, tools, when = cleaned.get("asks"), cleaned.get("tool_filter"), cleaned.get("when")
+        if chosen == "every":
+            if when or tools not in (None, "", "*"):
+                self.add_error(
+                    "asks", _("Every tool has no filter and no condition: empty them, or choose another.")
+                )
+            cleaned["tool_filter"] = "*"
+        if chosen == "matching" and not tools and "tool_filter" not in self.errors:
+            self.add_error("tool_filter", _("Name the tools."))
+        if chosen == "condition":
+            if not when and "when" not in self.errors:
+                self.add_error("when", _("Write the condition."))
+            if tools:
+                self.add_error(
+                    "asks", _("There is a filter too: choose “the tools that fit the filter”, or empty it.")
+                )
+        if chosen == "nothing" and (tools or when):
+            self.add_error("asks", _("A filter or a condition makes it ask: empty them, or choose another."))
+        return cleaned
+
+
+def _chosen(row: Declaration) -> str:
+    if row.tool_filter == "*" and not row.when:
+        return "every"
+    if row.tool_filter:
+        return "matching"
+    return "condition" if row.when else "nothing"
 
 
 class HandlerForm(DeclarationForm):
@@ -128,7 +196,8 @@ class DeclarationAdmin(ScopedAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         name = _hook(request, obj)
-        kwargs["form"] = params.form_class(DeclarationForm, CATALOGUE[name], obj) if name else HandlerForm
+        base = GateForm if manifest_hooks.is_gate_name(name) else DeclarationForm
+        kwargs["form"] = params.form_class(base, CATALOGUE[name], obj) if name else HandlerForm
         form = super().get_form(request, obj, change=change, **kwargs)
         # A field that a form names itself is drawn wherever it stands; an attached hook offers fewer.
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
@@ -179,7 +248,7 @@ class DeclarationAdmin(ScopedAdmin):
 
 
 def _settable(entry: CatalogueEntry) -> Names:
-    if GATE in (entry.name, entry.spelling_of):
+    if manifest_hooks.is_gate_name(entry.name):
         return _OF_GATE
     return _OF_ATTACHED if entry.attached else _COMMON
 

@@ -202,7 +202,7 @@ def test_a_hook_is_declared_with_its_typed_parameters(acme: Tenant, browser: Cli
         ("connector_rate_limit", {"priority": "950"}, "priority"),
         ("session_context", {"tool_filter": "oa__*"}, "tool_filter"),
         ("notify", {"param_channel": "nowhere"}, "param_channel"),
-        ("feishu_gate", {"param_policy": "not a slug"}, "param_policy"),
+        ("feishu_gate", {"param_policy": "not a slug", "asks": "nothing"}, "param_policy"),
     ],
 )
 def test_a_wrong_declaration_is_refused_at_its_field(
@@ -258,7 +258,10 @@ def test_the_hooks_that_are_attached_offer_no_way_around(acme: Tenant, browser: 
     for hook, offered in (
         ("readonly_guard", {"position"}),
         ("audit_log", {"param_max_queued", "param_redact", "param_results", "position"}),
-        ("approval_gate", {"param_policy", "param_channel", "tool_filter", "when", "position"}),
+        (
+            "approval_gate",
+            {"param_policy", "param_channel", "asks", "tool_filter", "when", "allow_unmatched", "position"},
+        ),
     ):
         address = f"/admin/hooks_app/declaration/add/?agent={acme.agent.pk}&hook={hook}"
         assert set(browser.get(address).context["adminform"].form.fields) == offered
