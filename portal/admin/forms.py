@@ -1,5 +1,6 @@
 """Forms that keep to one organization, and that show at its field what a writer refused."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,16 +27,16 @@ def show_problem(form: forms.BaseForm, problem: Problem) -> None:
         form.add_error(named[0] if named else None, text)
 
 
-class Pick(forms.Field):
+class Pick(forms.Field, ABC):
     """A field that offers names of things in an organization; what it stores are names."""
 
+    @abstractmethod
     def offer(self, organizations: Iterable[Organization]) -> None:
         """Take the choices from these organizations."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names(self, organization: Organization) -> set[str]:
         """The names that a row of this organization may hold."""
-        raise NotImplementedError
 
 
 class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]

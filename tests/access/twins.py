@@ -41,7 +41,8 @@ def build(slug: str) -> Twin:
         for role in ("admin", "approver", "auditor", "member")
     }
     agent = _agent(organization, people)
-    make.agent(organization, "reports")
+    # Lists build what is stale; here they find it built.
+    registry.serve(make.agent(organization, "reports"), "chat")
     keys = {"agent": Api(make.key(organization, agent)), "organization": Api(make.key(organization))}
     persons = {role: Api(token(user)) for role, user in people.items()}
     requests = [_ask(agent, keys["agent"], call) for call in TOOL_CALLS]

@@ -106,6 +106,7 @@ def test_more_agents_cost_no_more_statements(
         for extra in range(1 + 8 * number):
             made = make.agent(acme.organization, f"more-{number}-{extra}")
             runtimes.record(made, "worker", "chat", 1)
+            registry.serve(made, "chat")
         with CaptureQueriesContext(connection) as asked:
             browser.get(LIST)
         counts.append(sum("runtimeinstance" in query["sql"] for query in asked))

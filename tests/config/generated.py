@@ -51,6 +51,10 @@ def _tools(name: st.SearchStrategy[str], policies: list[str]) -> st.SearchStrate
     )
 
 
+def _may_match_nothing(hook: dict[str, Any]) -> bool:
+    return hook["name"] == "approval_gate" and hook.get("tool_filter") is not None
+
+
 CLASS_HOOK = st.sampled_from(["session_context", "feishu_gate", "nonsense"]) | _object(
     name_=st.sampled_from(["connector_rate_limit", "notify", "approval_gate"]),
     tool_filter=st.none() | st.sampled_from(["oa__*", "["]),
@@ -61,7 +65,7 @@ CLASS_HOOK = st.sampled_from(["session_context", "feishu_gate", "nonsense"]) | _
     enabled=st.booleans(),
     mode=st.sampled_from(["enforce", "observe"]),
     params=OBJECT,
-)
+).map(lambda hook: {**hook, "allow_unmatched": True} if _may_match_nothing(hook) else hook)
 HANDLER = st.just({"type": "python", "target": "a.b:c"}) | OBJECT.map(
     lambda more: {**more, "type": "command", "timeout": 5}
 )

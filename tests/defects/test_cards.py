@@ -59,7 +59,7 @@ def test_the_card_shows_all_of_the_call_or_offers_no_approval(office: Office) ->
         assert word in text, word
     page = Client()
     page.force_login(office.world.bob, backend="django.contrib.auth.backends.ModelBackend")
-    assert "Hidden-Ltd" in page.get(f"/inbox/{request['id']}/").content.decode()
+    assert "Hidden-Ltd" in page.get(f"/inbox/{request['id']}/?all").content.decode()
 
 
 def _drawn(request: Any) -> dict[str, Any]:

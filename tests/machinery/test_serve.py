@@ -102,7 +102,7 @@ def test_one_process_serves_delivers_and_expires(world: Any, pending: Make) -> N
         )
         until(lambda: httpx.get(f"{served.url}/readyz").status_code == 200, what="readiness")
         checks = httpx.get(f"{served.url}/readyz").json()["checks"]
-        assert set(checks) == {"database", "broker", "wakeups", "deliveries"}
+        assert set(checks) == {"database", "broker", "wakeups", "deliveries", "agents"}
         assert checks["broker"] == {"ok": True, "detail": "embedded"}
 
 
