@@ -44,9 +44,10 @@ _MARKS = regex.compile(
 )
 # What is shown as an escape parts words, so that a text that was shown once has the same words.
 _WORDS = regex.compile(rf"{_ESCAPE}|[[\p{{L}}\p{{M}}\p{{N}}\p{{Pc}}]--[{_HIDDEN}]]+", regex.V1)
-_FOREIGN_WORDS = regex.compile(
-    r"[\p{L}\p{M}\p{N}\p{Pc}&&[^\x00-\x7f]][\p{L}\p{M}\p{N}\p{Pc}]*+"
-    r"|[a-zA-Z0-9_]++[\p{L}\p{M}\p{N}\p{Pc}]++",
+# Every word, so that no character is looked at twice; properties are only asked of what is not ASCII.
+_ANY_WORDS = regex.compile(
+    r"[a-zA-Z0-9_]++(?:(?=[^\x00-\x7f])[\p{L}\p{M}\p{N}\p{Pc}]++)?"
+    r"|(?=[^\x00-\x7f])[\p{L}\p{M}\p{N}\p{Pc}]++",
     regex.V1,
 )
 _MARK = regex.compile(r"\p{M}")
@@ -109,7 +110,7 @@ def is_suspicious(text: str) -> bool:
         return True
     if not any(character.isalpha() and not character.isascii() for character in distinct):
         return False
-    return any(scripts.is_mixed(word) for word in set(_FOREIGN_WORDS.findall(text)))
+    return any(scripts.is_mixed(word) for word in set(_ANY_WORDS.findall(text)))
 
 
 def _characters(text: str, hidden: Any) -> str:
