@@ -1,6 +1,6 @@
-"""What is long and strange takes time by its length: arguments may have 256 KiB, and a page of them is drawn for people.
+"""What is long and strange takes time by its length: arguments may have 256 KiB, and people look at a page of them.
 
-Each of these texts took minutes, or would, where a pattern begins anew at each character of one word.
+One word took minutes, where a pattern began anew at each of its letters.
 """
 
 import pytest
