@@ -143,10 +143,12 @@ def count(request: ConfirmationRequest, stage: Stage) -> int:
 def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> int | None:
     """How many seats a policy has in an organization now, whoever asks: the most that its quorum can be.
 
-    ``None`` where that depends on the request: the initiator, the agent's owner, the members of a chat.
+    The initiator and the agent's owner are one person. ``None`` for the members of a chat: nobody knows how many.
     """
     members = User.objects.filter(is_active=True, memberships__organization_id=organization_id)
     match scope:
+        case Scope.INITIATOR | Scope.AGENT_OWNER:
+            return 1
         case Scope.ORG_MEMBERS:
             return members.count()
         case Scope.APPROVERS:

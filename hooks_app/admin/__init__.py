@@ -6,6 +6,7 @@ from hooks_app.admin import (
     confirmations,
     connectors,
     declarations,
+    groups,
     invitations,
     keys,
     members,
@@ -13,6 +14,7 @@ from hooks_app.admin import (
     people,
     policies,
     registries,
+    uses,
 )
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "confirmations",
     "connectors",
     "declarations",
+    "groups",
     "invitations",
     "keys",
     "members",
@@ -28,4 +31,5 @@ __all__ = [
     "people",
     "policies",
     "registries",
+    "uses",
 ]

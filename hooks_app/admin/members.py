@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from hooks_app.admin import estates
-from hooks_app.governance import leaving, members
+from hooks_app.governance import leaving, members, quorums
 from portal.admin import changes, operations
 from portal.admin.operations import Operation
 from portal.admin.scoping import ScopedAdmin
@@ -59,6 +59,12 @@ class MembershipAdmin(ScopedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         members.set_role(obj, form.cleaned_data["role"], actor=changes.actor(request))
+        self._warn_of_stuck(request, obj)
+
+    def _warn_of_stuck(self, request: HttpRequest, row: Membership) -> None:
+        """Name the pending requests that nobody who is left can approve."""
+        if text := quorums.tell(quorums.stuck([row.organization])):
+            self.message_user(request, text, level="warning")
 
     def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
         """Recorded by :mod:`hooks_app.governance.members`."""
@@ -73,6 +79,7 @@ class MembershipAdmin(ScopedAdmin):
             assert isinstance(request.user, User)
             heir = request.user if data["keys"] == "take" and request.user.pk != row.user_id else None
             left = leaving.leave(row, actor=changes.actor(request), heir=heir).names()
+            self._warn_of_stuck(request, row)
             text = gettext("%(user)s is no member any more.") % {"user": row.user.username}
             return f"{text} {gettext('Ended with it:')} {estates.tell(left)}." if left else text
 

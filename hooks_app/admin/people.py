@@ -19,7 +19,7 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
 from hooks_app.admin import estates
-from hooks_app.governance import emails, leaving, members
+from hooks_app.governance import emails, leaving, members, quorums
 from portal import accounts, links
 from portal.admin import changes, operations, reach, scoping, shown_once
 from portal.admin.accounts import may_manage
@@ -238,6 +238,9 @@ class UserAdmin(ScopedAdmin):
             left = leaving.switch_off(person, actor=changes.actor(request)).names()
             if left:
                 text = gettext("Ended with the account: %(what)s.") % {"what": estates.tell(left)}
+                self.message_user(request, text, level="warning")
+            homes = Organization.objects.filter(memberships__user=person)
+            if text := quorums.tell(quorums.stuck(homes)):
                 self.message_user(request, text, level="warning")
         obj.save(update_fields=changed)
 

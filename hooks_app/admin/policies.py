@@ -4,12 +4,14 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from hookgate import matching
 
-from hooks_app import registry_inputs, usage
+from hooks_app import registry_inputs
 from hooks_app.admin.fields import JSONText
 from hooks_app.conditions import walks
+from hooks_app.governance import quorums
 from hooks_app.models import ApprovalPolicy
 from hooks_app.models.policies import Scope
 from portal.admin.forms import ScopedForm
@@ -55,6 +57,17 @@ class PolicyForm(ScopedForm):
                 cleaned[name] = empty
         return cleaned
 
+    def _post_clean(self) -> None:
+        """As many people as it needs are there. Judged of the row as it would be saved."""
+        super()._post_clean()
+        organization = self.instance.organization_id
+        if self.errors or organization is None:
+            return
+        for shortfall in quorums.shortfalls(self.instance):
+            if shortfall.able:
+                field = shortfall.path if shortfall.path in self.fields else "stages"
+                self.add_error(field, shortfall.message)
+
 
 @admin.register(ApprovalPolicy, site=site)
 class ApprovalPolicyAdmin(ScopedAdmin):
@@ -97,8 +110,10 @@ class ApprovalPolicyAdmin(ScopedAdmin):
         ),
     )  # fmt: skip
 
-    def find_users(self, obj: Any) -> list[str]:
-        return usage.of_policy(obj)
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        for shortfall in quorums.shortfalls(obj):
+            self.message_user(request, f"{obj.slug}: {shortfall.message}.", level="warning")
 
     @admin.display(description=_("can be carried out"), boolean=True)
     def ready(self, row: ApprovalPolicy) -> bool:

@@ -21,6 +21,7 @@ from hooks_app.config import (
     members,
     people,
     pruning,
+    quorums,
     schema,
     shared,
     switches,
@@ -128,6 +129,7 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
         pruning.prune(run, organization, entry, path)
     members.check_addresses(run, organization, entry.members, path)
     members.keep_an_admin(run, organization, had_admin, path)
+    quorums.check(run, organization, entry, path)
     if organization.pk in run.stale:
         registry.inputs_changed(organization)
     places = {

@@ -47,6 +47,9 @@ class Run:
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
     allow_unbuildable: bool = False
+    # Policies whose quorum or whose people the file sets anew, and who was taken out of each group.
+    requorumed: set[UUID] = field(default_factory=set)
+    taken_out: dict[UUID, set[str]] = field(default_factory=dict)
     # Organizations whose shared objects changed: every registry in them is out of date.
     stale: set[UUID] = field(default_factory=set)
 

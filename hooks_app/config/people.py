@@ -27,6 +27,7 @@ def write_group(run: Run, organization: Organization, group: schema.Group, at: s
     after = sorted(joined)
     if before != after:
         data["members"] = [show(before), show(after)]
+        run.taken_out[row.pk] = set(before) - set(after)
         GroupMember.objects.filter(group=row).exclude(user__username__in=after).delete()
         missing = User.objects.filter(username__in=set(after) - set(before))
         GroupMember.objects.bulk_create(GroupMember(group=row, user=user) for user in missing)

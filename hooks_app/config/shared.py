@@ -67,6 +67,8 @@ def write_policies(run: Run, organization: Organization, policies: list[schema.A
         data = assign(row, {**values, "group": group, "position": position})
         if new or data:
             run.outdate(organization)
+        if new or data.keys() & {"scope", "group", "quorum", "reject_quorum", "stages"}:
+            run.requorumed.add(row.pk)
         path = f"{organization.slug}/{policy.slug}"
         run.record(verb_of(new, data), "approval_policy", path, organization, row.pk, data)
     for position, rest in enumerate(stored.values(), start=len(policies)):

@@ -2,9 +2,10 @@
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from hooks_app import halting
+from hooks_app.governance import quorums
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
 from portal.lib import visible
 
@@ -34,6 +35,14 @@ def obstacle(request: ConfirmationRequest) -> str:
         ) % {"reason": f" ({told})" if told else ""}
     if state["read_only"] and request.writes:
         return str(_READ_ONLY)
+    if lacking := quorums.lacks(request):
+        return ngettext(
+            "One more person would have to be there who may approve: what you approve does not run before an admin adds"
+            " one.",
+            "%(count)d more people would have to be there who may approve: what you approve does not run before an"
+            " admin adds them.",
+            lacking,
+        ) % {"count": lacking}
     return ""
 
 

@@ -24,6 +24,7 @@ from hookgate.spoolfolder import Owner
 _NAME: Final = re.compile(r"[0-9a-f]{32}\.jsonl")
 _FORMAT: Final = "hookgate-spool/1"
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_CLOSED: Final = -1
 _TRIES: Final = 10
 STARTED: Final = b"started "
 ENDED: Final = b"ended   "
@@ -112,13 +113,17 @@ class Segment:
 
     def close(self) -> None:
         """Leave the file to whoever takes it up."""
-        os.close(self._file)
+        # The number may soon be somebody else's, and a child must not take it from them.
+        file, self._file = self._file, _CLOSED
+        if file != _CLOSED:
+            os.close(file)
 
     def give_back(self) -> None:
         """In a child of a fork: file and lock are the parent's."""
         self._is_ours = False
-        with contextlib.suppress(OSError):
-            forks.let_go(self._file)
+        if self._file != _CLOSED:
+            with contextlib.suppress(OSError):
+                forks.let_go(self._file)
 
     def lines(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Word, offset and text of every whole line after the first. Raises OSError."""

@@ -98,20 +98,20 @@ def _policies(groups: list[str]) -> st.SearchStrategy[list[Any]]:
     scopes = st.sampled_from([{}, {"scope": "approvers"}, {"scope": "initiator"}])
     if groups:
         scopes |= st.sampled_from(groups).map(lambda group: {"scope": "group", "group": group})
-    stage = st.tuples(_object(name_=st.just("first"), quorum=st.integers(1, 9)), scopes).map(
-        lambda two: two[0] | two[1]
-    )
+    stage = st.tuples(_object(name_=st.just("first")), scopes).map(lambda two: two[0] | two[1])
     policy = _object(
         slug_=SLUGS,
         when=st.none() | st.just("args.amount > 1"),
-        quorum=st.integers(1, 100),
         timeout_seconds=st.integers(1, 259200),
         forbid_self_approval=st.booleans(),
         remind_after_seconds=st.none() | st.integers(1, 100),
         stages=st.lists(stage, max_size=2),
         grants=_object(allowed=st.booleans(), max_uses=st.integers(1, 20)),
     )
-    return _unique(st.tuples(policy, scopes).map(lambda two: two[0] | two[1]), "slug")
+    people = policy.flatmap(
+        lambda made: st.sampled_from([made, {**made, "scope": "org_members", "quorum": 2}])
+    )
+    return _unique(people | st.tuples(policy, scopes).map(lambda two: two[0] | two[1]), "slug")
 
 
 def _agent(

@@ -130,10 +130,10 @@ def test_policies_keep_the_files_order(tmp_path: Path) -> None:
 
 def test_default_may_be_declared_and_then_replaces_the_built_in(tmp_path: Path) -> None:
     document = documents.small(
-        approval_policy="default", approval_policies=[{"slug": "default", "quorum": 2}]
+        approval_policy="default", approval_policies=[{"slug": "default", "timeout_seconds": 77}]
     )
     assert "created approval_policy acme/default" in documents.apply(tmp_path, document).out
-    assert ApprovalPolicy.objects.get(slug="default").quorum == 2
+    assert ApprovalPolicy.objects.get(slug="default").timeout_seconds == 77
 
 
 def test_references_may_name_what_the_database_has(tmp_path: Path) -> None:

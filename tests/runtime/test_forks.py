@@ -100,8 +100,28 @@ def test_what_a_killed_parent_left_is_taken_up_while_its_child_lives(way: str, t
                     parent.kill()
                 if child:
                     os.kill(child, signal.SIGKILL)
+                    # Nobody holds the pipes any more.
+                    await parent.communicate()
 
     asyncio.run(run())
+
+
+def test_a_child_keeps_what_has_the_number_of_a_file_that_was_closed(tmp_path: Path) -> None:
+    from hookgate.segment import Segment
+    from hookgate.spoolfolder import Owner
+
+    segment = Segment.create(tmp_path, "http://127.0.0.1", Owner("acme", "procurement"))
+    segment.remove()
+    # The lowest free number is the one that it had.
+    with (tmp_path / "log").open("w+b", buffering=0) as log:
+        child = os.fork()
+        if child == 0:
+            log.write(b"said")
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        log.seek(0)
+        assert log.read() == b"said"
+    segment.close()
 
 
 def test_a_child_removes_and_closes_nothing_of_its_parents(tmp_path: Path) -> None:

@@ -3,18 +3,48 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
+from hooks_app.governance import quorums
+from portal.admin.forms import ScopedFormSet
 from portal.admin.scoping import ScopedAdmin, ScopedTabular
 from portal.admin.site import site
 from portal.models import Absence, Group, GroupMember
+
+
+class MemberFormSet(ScopedFormSet):
+    """Who is in the group: nobody is taken out whom a policy needs."""
+
+    def clean(self) -> None:
+        super().clean()
+        group = self.instance
+        if group._state.adding or any(self.errors):
+            return
+        chosen = {
+            form.cleaned_data["user"].pk
+            for form in self.forms
+            if form not in self.deleted_forms and form.cleaned_data.get("user")
+        }
+        before = set(GroupMember.objects.filter(group=group).values_list("user_id", flat=True))
+        # Of those who have no seat any more, nobody counts: whoever is switched off may be taken out.
+        if not quorums.able_members(group, before - chosen):
+            return
+        left = quorums.able_members(group, chosen)
+        for policy in quorums.of_group(group):
+            for error in quorums.shortfalls(policy, left):
+                text = gettext("Policy %(slug)s: %(message)s.")
+                raise ValidationError(
+                    text % {"slug": policy.slug, "message": error.message}, code=quorums.CODE
+                )
 
 
 class MemberInline(ScopedTabular):
     """Who is in the group."""
 
     model = GroupMember
+    formset = MemberFormSet
     hide_title = True
     verbose_name = _("member")
     verbose_name_plural = _("members")

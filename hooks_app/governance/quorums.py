@@ -1,0 +1,137 @@
+"""Whether a policy can be fulfilled: as many people as it needs must be there, whoever asks.
+
+Saving a policy that can't be, or taking people out of its group, is refused; where nobody can decide at all yet it is
+said, because people may be added after policies. Switching somebody off, ending a
+membership or changing a role never is: whoever does it is told which pending requests nobody can decide any more.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext, ngettext
+
+from hooks_app import eligibility
+from hooks_app.models import ApprovalPolicy, ConfirmationRequest
+from hooks_app.models.policies import Scope
+from portal.models import Group, Organization, User
+
+CODE = "quorum_too_high"
+# Pending requests that are judged and named at once; an agent may have 1,000.
+_MOST_JUDGED = 200
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A quorum, at ``path`` of its policy, that ``able`` people can't reach."""
+
+    path: str
+    needed: int
+    able: int
+
+    @property
+    def message(self) -> str:
+        """What is wrong, and the remedy."""
+        text = ngettext(
+            "%(needed)d must decide and %(able)d person can: lower it, or add people who may",
+            "%(needed)d must decide and %(able)d people can: lower it, or add people who may",
+            self.able,
+        )
+        return text % {"needed": self.needed, "able": self.able}
+
+
+def shortfalls(
+    policy: ApprovalPolicy, group: Collection[User] | None = None, *, more: int = 0
+) -> list[Shortfall]:
+    """What the policy needs more people for than there are, at its fields.
+
+    ``group`` are those who will be in its group, by default who is; ``more`` is how many will join.
+    """
+    found = []
+    for path, scope, group_row, needed in _needs(policy):
+        able = _able(policy.organization_id, scope, group_row, group)
+        if able is not None and needed > able + more:
+            found.append(Shortfall(path, needed, able))
+    return found
+
+
+def _needs(policy: ApprovalPolicy) -> Iterator[tuple[str, str, Group | None, int]]:
+    """``(path, scope, group, quorum)`` of the policy and of each of its stages."""
+    yield "quorum", policy.scope, policy.group, policy.quorum
+    yield "reject_quorum", policy.scope, policy.group, policy.reject_quorum
+    for index, stage in enumerate(policy.stages if isinstance(policy.stages, list) else []):
+        if isinstance(stage, dict) and isinstance(stage.get("quorum", 1), int):
+            yield (
+                f"stages[{index}].quorum",
+                stage.get("scope", Scope.APPROVERS),
+                _group(policy, stage.get("group")),
+                stage.get("quorum", 1),
+            )
+
+
+def _group(policy: ApprovalPolicy, slug: Any) -> Group | None:
+    if not isinstance(slug, str):
+        return None
+    return Group.objects.filter(organization=policy.organization_id, slug=slug).first()
+
+
+def _able(
+    organization_id: UUID, scope: str, group: Group | None, members: Collection[User] | None
+) -> int | None:
+    if scope == Scope.GROUP and members is not None:
+        return len(members)
+    return eligibility.seats(organization_id, scope, group.pk if group else None)
+
+
+def of_group(group: Group) -> QuerySet[ApprovalPolicy]:
+    """The policies whose members decide as this group."""
+    return ApprovalPolicy.objects.filter(organization=group.organization_id, group=group)
+
+
+def able_members(group: Group, chosen: Collection[UUID]) -> list[User]:
+    """Those of ``chosen`` who have a seat in the group: active members of its organization."""
+    return list(
+        User.objects.filter(
+            pk__in=chosen, is_active=True, memberships__organization_id=group.organization_id
+        ).distinct()
+    )
+
+
+def stuck(organizations: Collection[Organization]) -> list[ConfirmationRequest]:
+    """The pending requests that those who are left can't approve, of at most 200 that end first."""
+    pending = (
+        ConfirmationRequest.objects.filter(organization__in=organizations, status="pending")
+        .select_related("organization", "agent")
+        .order_by("expires_at")
+    )
+    return [request for request in pending[:_MOST_JUDGED] if lacks(request)]
+
+
+def lacks(request: ConfirmationRequest) -> int:
+    """How many people the open stage of a request lacks, so that nobody can complete it; 0 where none.
+
+    Where any member of a chat decides nobody knows how many there are.
+    """
+    stage = eligibility.current_stage(request)
+    if stage.scope == Scope.CHANNEL_MEMBERS:
+        return 0
+    return max(0, stage.quorum - eligibility.count(request, stage))
+
+
+def tell(requests: Collection[ConfirmationRequest]) -> str:
+    """A sentence about requests that are stuck; empty without any."""
+    if not requests:
+        return ""
+    named = [f"{request.tool_name} ({str(request.pk)[:8]})" for request in list(requests)[:_MOST_NAMED]]
+    rest = len(requests) - len(named)
+    if rest:
+        named.append(gettext("and %(count)d more") % {"count": rest})
+    text = ngettext(
+        "%(count)d pending request can’t be approved by those who are left: %(names)s.",
+        "%(count)d pending requests can’t be approved by those who are left: %(names)s.",
+        len(requests),
+    )
+    return text % {"count": len(requests), "names": ", ".join(named)}
