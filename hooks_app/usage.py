@@ -1,4 +1,4 @@
-"""Who uses a policy, a group or a channel: what is in use is not deleted."""
+"""Who uses a policy or a group: what is in use is not deleted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,18 +32,6 @@ def _of_policy(organization: Organization, slug: str) -> Iterator[str]:
     for head in _heads(organization):
         if slug in _named_policies(head.publication.content):
             yield f"agent {head.agent.slug} (published)"
-
-
-def of_channel(organization: Organization, slug: str) -> list[str]:
-    """Which hooks and published agents name a channel; those that list it as theirs hold it by themselves."""
-    found = [*_of_declarations(organization, "channel", slug)]
-    for head in _heads(organization):
-        content = head.publication.content
-        if slug in content["approval_channels"] or any(
-            item["params"].get("channel") == slug for item in content["class_hooks"]
-        ):
-            found.append(f"agent {head.agent.slug} (published)")
-    return found
 
 
 def of_group(group: Group) -> list[str]:

@@ -17,10 +17,12 @@ ONCE = [
     "tests/access/test_twins.py",
     "tests/admin/test_access.py",
     "tests/admin/test_bad_input.py",
+    "tests/admin/test_queries.py",
     "tests/admin/test_secrets.py",
     "tests/config/test_broken.py",
     "tests/config/test_broken_files.py",
     "tests/config/test_every_field.py",
+    "tests/machinery/test_closed.py",
     "tests/machinery/test_serve.py",
     "tests/test_house.py",
     "tests/runtime",
@@ -35,6 +37,8 @@ ONCE = [
     "tests/operations",
     "tests/newcomer",
     "tests/outages",
+    "tests/upgrade",
+    "tests/visible",
 ]
 
 
