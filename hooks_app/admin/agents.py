@@ -18,7 +18,7 @@ from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import AgentChoices, PolicyChoice
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel, RegistryHead
 from portal.admin.forms import ScopedForm
-from portal.admin.scoping import ScopedAdmin, ScopedStacked, ScopedTabular
+from portal.admin.scoping import Alert, ScopedAdmin, ScopedStacked, ScopedTabular
 from portal.admin.showing import Word
 from portal.admin.site import site
 
@@ -116,6 +116,29 @@ class DeclarationInline(ScopedTabular):
         return format_html('<a class="hookgate-link" href="{}">{}</a>', url, row)
 
 
+# Of each kind, on the overview; the list has them all.
+_MOST_ALERTS = 20
+
+
+def _page(agent: Agent) -> str:
+    return reverse("admin:hooks_app_agent_change", args=[agent.pk])
+
+
+def _unbuildable(agent: Agent) -> Alert:
+    text = _("Agent %(agent)s: its registry can’t be built, and no tool runs.")
+    return Alert(str(text) % {"agent": agent.slug}, _page(agent))
+
+
+def _unmatched(head: RegistryHead) -> Alert:
+    count = len(head.warnings)
+    text = ngettext(
+        "Agent %(agent)s: %(count)d filter, matcher or condition may match nothing.",
+        "Agent %(agent)s: %(count)d filters, matchers or conditions may match nothing.",
+        count,
+    )
+    return Alert(text % {"agent": head.agent.slug, "count": count}, _page(head.agent), bad=False)
+
+
 @admin.register(Agent, site=site)
 class AgentAdmin(ScopedAdmin):
     """The page edits the draft; what is published holds until somebody publishes again."""
@@ -193,6 +216,16 @@ class AgentAdmin(ScopedAdmin):
             return False
         row = self.get_object(request, object_id) if object_id else None
         return row is None or bool(is_apt(row))
+
+    def alerts(self, request: HttpRequest) -> list[Alert]:
+        """Agents that no tool runs for, and those in whose registry something matches nothing."""
+        agents = self.get_queryset(request).filter(enabled=True)
+        registry.refresh(agents)
+        heads = RegistryHead.objects.filter(agent__in=agents).select_related("agent").order_by("agent__slug")
+        broken = [_unbuildable(head.agent) for head in heads.exclude(errors=[])[:_MOST_ALERTS]]
+        return broken + [
+            _unmatched(head) for head in heads.filter(errors=[]).exclude(warnings=[])[:_MOST_ALERTS]
+        ]
 
     # What the list shows
 

@@ -1,6 +1,6 @@
 """Admin classes whose rows, choices and permissions end where the person's organizations end."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.admin import ShowFacets
@@ -20,6 +20,14 @@ from portal.lib.problems import Problem
 from portal.models import Organization, User
 
 FIXED = ("organization", "slug")
+
+
+class Alert(NamedTuple):
+    """What whoever looks at the overview must hear of: one line, and where to look. ``bad``: it stops work."""
+
+    text: str
+    link: str
+    bad: bool = True
 
 
 class ScopedAdmin(ModelAdmin):
@@ -229,6 +237,10 @@ class ScopedAdmin(ModelAdmin):
             return HttpResponseRedirect(
                 reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id])
             )
+
+    def alerts(self, request: HttpRequest) -> list[Alert]:
+        """What of this screen can't wait, for the overview."""
+        return []
 
     def find_users(self, obj: Any) -> list[str]:
         """What names the row, for people; such a row is not deleted."""

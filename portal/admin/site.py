@@ -101,6 +101,19 @@ class PortalAdminSite(UnfoldAdminSite):
         ]
         return [group for group in groups if group["items"]]
 
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """What can't wait comes first."""
+        found = [
+            alert
+            for screen in self._registry.values()
+            if screen.has_module_permission(request)
+            for alert in screen.alerts(request)
+        ]
+        answer: HttpResponse = super().index(
+            request, {**(extra_context or {}), "alerts": sorted(found, key=lambda alert: not alert.bad)}
+        )
+        return answer
+
     def _screens(self, request: HttpRequest, section: str) -> list[dict[str, Any]]:
         screens = [
             screen
