@@ -16,8 +16,16 @@ document.addEventListener("DOMContentLoaded", () => {
 // A row that was added is there to be filled in: the theme adds it shut where rows can be shut.
 document.addEventListener("formset:added", (event) => {
   const row = event.target;
+  const focus = (tries) => {
+    const fields = row.querySelectorAll("input:not([type=hidden]), select, textarea");
+    const first = [...fields].find((field) => field.checkVisibility());
+    if (first) first.focus();
+    else if (tries) requestAnimationFrame(() => focus(tries - 1));
+  };
   setTimeout(() => {
-    if (row.hasAttribute("x-data") && window.Alpine) Alpine.$data(row).openRow = true;
-    setTimeout(() => row.querySelector("input:not([type=hidden]), select, textarea")?.focus());
+    // The row says whether it is open; what was added may be a part of it. It is drawn open a frame or two later.
+    const holder = row.closest("[x-data*=openRow]");
+    if (holder && window.Alpine) Alpine.$data(holder).openRow = true;
+    focus(20);
   });
 });
