@@ -17,6 +17,8 @@ ADMIN = "/admin/hooks_app"
 # One page of each kind; what is behind a row or a button is opened below.
 PAGES = [
     "/inbox/",
+    "/inbox/history/",
+    "/inbox/invitations/",
     "/password/",
     "/admin/",
     f"{ADMIN}/agent/",
@@ -75,6 +77,15 @@ def test_axe_finds_nothing(open_page: Open, agent: Agent) -> None:
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_text("never shown again").wait_for()
     found["a new key"] = faults(page)
+    page.goto("/admin/portal/user/add/")
+    page.get_by_label("Username").fill("kim")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Make a link").click()
+    page.get_by_text("never shown again").wait_for()
+    found["a new link"] = faults(page)
+    link = re.search(r"http://[^\s<]+/account/[\w-]+/", page.content())
+    assert link is not None
+    found["what the link leads to"] = visit(page, link[0])
     assert json.dumps({address: some for address, some in found.items() if some}, indent=1) == "{}"
 
 
