@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.core.paginator import InvalidPage, Paginator
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
@@ -56,8 +56,11 @@ def waiting(request: HttpRequest) -> HttpResponse:
 @never_cache
 @queries.only("page")
 def history(request: HttpRequest) -> HttpResponse:
-    """What is over, page by page."""
-    page = Paginator(lists.ended(_person(request)), PER_PAGE).get_page(request.GET.get("page"))
+    """What is over, page by page; 404 for a page that there is not."""
+    try:
+        page = Paginator(lists.ended(_person(request)), PER_PAGE).page(request.GET.get("page", 1))
+    except InvalidPage as error:
+        raise Http404(str(error)) from error
     items = [
         {"row": row, "card": _outline(row), "status": appearance.status_now(row)} for row in page.object_list
     ]
