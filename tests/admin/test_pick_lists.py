@@ -1,4 +1,4 @@
-"""Names of policies, channels and agents are picked: a name that there is not can't be saved, one that is gone is told."""
+"""Names of policies, channels and agents are picked: what there is not can't be saved, what is gone is told."""
 
 from typing import Any
 
@@ -63,9 +63,7 @@ def offered(browser: Client, address: str, field: str) -> list[str]:
     context = browser.get(address).context
     forms = [context["adminform"].form]
     forms += [form for inline in context["inline_admin_formsets"] for form in inline.formset.forms]
-    (found,) = [
-        form.fields[name] for form in forms for name in form.fields if form.add_prefix(name) == field
-    ]
+    (found,) = [form.fields[name] for form in forms for name in form.fields if form.add_prefix(name) == field]
     return [str(value) for value, _label in found.choices if value]
 
 
@@ -79,9 +77,7 @@ def stored(acme: Tenant) -> list[Any]:
 @pytest.mark.usefixtures("theirs")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["acme-polcy", "theirs", " ", "acme-policy\n", "acme-policy/"])
-def test_only_names_that_there_are_can_be_saved(
-    acme: Tenant, browser: Client, form: str, name: str
-) -> None:
+def test_only_names_that_there_are_can_be_saved(acme: Tenant, browser: Client, form: str, name: str) -> None:
     address, field = pages(acme)[form]
     assert "theirs" not in offered(browser, address, field)
     before = stored(acme)
