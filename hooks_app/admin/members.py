@@ -81,7 +81,10 @@ class MembershipAdmin(ScopedAdmin):
             left = leaving.leave(row, actor=changes.actor(request), heir=heir).names()
             self._warn_of_stuck(request, row)
             text = gettext("%(user)s is no member any more.") % {"user": row.user.username}
-            return f"{text} {gettext('Ended with it:')} {estates.tell(left)}." if left else text
+            if not left:
+                return text
+            ended = gettext("Ended with it: %(what)s.") % {"what": estates.tell(left)}
+            return f"{text} {ended}"
 
         return operations.run(
             self,
