@@ -97,7 +97,7 @@ HOUSE: dict[str, Any] = {
             "app_id": "cli_h", "app_secret": "${HOUSE_SECRET}", "chat_id": "oc_h", "encrypt_key": "key-of-the-house",
             "verification_token": "token-of-the-house"}},
     ],
-    "approval_policies": [{"slug": "strict", "quorum": 2}],
+    "approval_policies": [{"slug": "strict", "timeout_seconds": 200}],
     "connectors": [{"slug": "oa", "actions": [{"name": "pay", "policy": "strict"}, {"name": "read", "writes": False}]}],
     "agents": [{"slug": "agent", "name": "Agent", "owner": "hana", "hooks": {"class_hooks": ["session_context"]}}],
 }  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_house_from_dry_run_to_prune(world: World) -> None:
     del world.portal.environment["HOUSE_SECRET"]
     again = world.command("apply", str(file))
     assert (changes(again), {line.split()[0] for line in lines(again)}) == (0, {"unchanged"})
-    file.write_text(document(approval_policies=[{"slug": "strict", "quorum": 3}]))
+    file.write_text(document(approval_policies=[{"slug": "strict", "timeout_seconds": 300}]))
     changed = world.command("apply", str(file))
     assert [line for line in lines(changed) if not line.startswith("unchanged")] == [
         "changed approval_policy house/strict"
