@@ -12,11 +12,18 @@ CLIENT = f"httpx.AsyncClient(base_url={URL!r}, verify=False)"
 
 
 def run() -> list[Figure]:
-    """``import hookgate`` alone, the class that connects, and one made: the client comes only with that."""
+    """``import hookgate`` alone, the class that connects, a verdict of a condition, and one made: the client comes only
+    with that."""
     figures = []
     for name, statement, bare in (
         ("import_hookgate", "import hookgate", "import httpx"),
         ("import_runtime", "from hookgate import Runtime", "import httpx"),
+        (
+            "first_condition",
+            "from hookgate.matching import compile_condition; "
+            "compile_condition('args.a > 1').evaluate({'args': {'a': 2}})",
+            "import httpx",
+        ),
         (
             "make_runtime",
             f"from hookgate import Runtime; Runtime({URL!r}, 'hg_x')",

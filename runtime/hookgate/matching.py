@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from hookgate import patterns, work
+from hookgate import celmodule, patterns, work
 
 MAX_INPUT: Final = 256 * 1024
 MAX_EXPRESSION: Final = 4096
@@ -173,8 +173,7 @@ def compile_condition(source: str, walks: work.Walks | None = None) -> Condition
 @lru_cache(maxsize=1024)
 def _compile(source: str, walks: work.Walks | None) -> Condition:
     # A registry that is loaded again brings mostly the conditions of the one before.
-    import cel
-
+    cel = celmodule.load()
     try:
         program = cel.compile(work.rename(source, "matches", _MATCHES))
         references = program.references()
@@ -202,7 +201,7 @@ def _compile(source: str, walks: work.Walks | None) -> Condition:
 def _with_patterns(program: Any) -> Callable[[dict[str, Any]], Any]:
     """The evaluator with a ``matches`` of ours: its own compiles the expression at every use, and takes 0.1 s for
     some."""
-    import cel
+    cel = celmodule.load()
 
     def execute(bound: dict[str, Any]) -> Any:
         budget = patterns.Budget()
