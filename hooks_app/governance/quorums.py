@@ -1,8 +1,8 @@
 """Whether a policy can be fulfilled: as many people as it needs must be there, whoever asks.
 
 Saving a policy that can't be, or taking people out of its group, is refused; where nobody can decide at all yet it is
-said, because people may be added after policies. Switching somebody off, ending a
-membership or changing a role never is: whoever does it is told which pending requests nobody can decide any more.
+said, because people may be added after policies. Switching somebody off, ending a membership or changing a role never
+is: whoever does it is told which pending requests nobody can decide any more.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,9 +13,10 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext, ngettext
 
-from hooks_app import eligibility
+from hooks_app import confirmations, eligibility
 from hooks_app.models import ApprovalPolicy, ConfirmationRequest
 from hooks_app.models.policies import Scope
+from portal.lib import clock
 from portal.models import Group, Organization, User
 
 CODE = "quorum_too_high"
@@ -102,11 +103,12 @@ def able_members(group: Group, chosen: Collection[UUID]) -> list[User]:
 
 def stuck(organizations: Collection[Organization]) -> list[ConfirmationRequest]:
     """The pending requests that those who are left can't approve, of at most 200 that end first."""
-    pending = (
-        ConfirmationRequest.objects.filter(organization__in=organizations, status="pending")
-        .select_related("organization", "agent")
-        .order_by("expires_at")
+    rows = ConfirmationRequest.objects.filter(
+        organization__in=organizations,
+        status=ConfirmationRequest.Status.PENDING,
+        expires_at__gt=clock.now(),
     )
+    pending = confirmations.listed(rows).prefetch_related("stages").order_by("expires_at")
     return [request for request in pending[:_MOST_JUDGED] if lacks(request)]
 
 
