@@ -132,9 +132,9 @@ class Guard(PreToolUseHook):
         return HookResult()
 HookRegistry([Guard()])
 compile_tool_filter("oa__*"), compile_matcher("oa__.*pay")
-assert "cel" not in sys.modules
+assert not {"cel", "cel.cel"} & sys.modules.keys()
 compile_condition("args.amount > 1")
-assert "cel" in sys.modules
+assert ("cel" in sys.modules, "cel.cel" in sys.modules) == (False, True)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
