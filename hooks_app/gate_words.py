@@ -1,6 +1,7 @@
 """What a gate entry does, told in a sentence: which calls it asks about, and who is asked."""
 
 import re
+from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -10,19 +11,28 @@ from hooks_app.approval_cards import WHO
 from hooks_app.models import Agent, ApprovalPolicy, Declaration
 from hooks_app.models.policies import Scope
 from portal.lib import visible
+from portal.models import Organization
+
+Policies = Mapping[str, ApprovalPolicy]
 
 _COMPARED = re.compile(r"args\.(\w+)\s*(>=|<=|==|!=|>|<)\s*(-?\d+(?:\.\d+)?|\"[^\"\\]*\"|'[^'\\]*')")
 _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 
 
-def sentence(row: Declaration) -> str:
-    """What the entry does, for people; reads the policy that it comes to. ``row`` is a gate entry."""
+def policies_of(organization: Organization) -> Policies:
+    """The organization's policies, read once for however many sentences."""
+    found = ApprovalPolicy.objects.filter(organization=organization).select_related("group")
+    return {policy.slug: policy for policy in found}
+
+
+def sentence(row: Declaration, known: Policies) -> str:
+    """What the entry ``row`` does, for people, with the policy of ``known`` that it comes to."""
     if not row.tool_filter and not row.when:
         return _(
             "Adds no trigger by itself: it only says who is asked about calls that are asked about anyway."
         )
     text = _trigger(row)
-    policy = _policy(row)
+    policy = _policy(row, known)
     return f"{text} {policy}" if policy else text
 
 
@@ -56,16 +66,12 @@ def told(condition: str) -> str:
     return visible.line(f"{name} {_SIGNS.get(sign, sign)} {number}")
 
 
-def _policy(row: Declaration) -> str:
+def _policy(row: Declaration, known: Policies) -> str:
     """Who decides, by the policy that this entry names, else the agent's, else the organization's."""
     agent: Agent = row.agent
     named = row.params.get("policy") if isinstance(row.params, dict) else None
     slug = policies.choose(None, named, agent.approval_policy, agent.organization.approval_policy)
-    found = (
-        ApprovalPolicy.objects.filter(organization=agent.organization, slug=slug)
-        .select_related("group")
-        .first()
-    )
+    found = known.get(slug)
     if found is None and slug != policies.BUILT_IN:
         return _("There is no policy %(slug)s.") % {"slug": visible.line(slug)}
     policy = found or ApprovalPolicy(slug=policies.BUILT_IN)

@@ -72,7 +72,7 @@ def compile_hooks(inputs: Inputs, faults: Faults) -> Compiled:
         entry = CATALOGUE.get(item["name"])
         if entry is None:
             faults.add(f"{path}.name", "unknown_hook", _unknown_hook(item["name"]))
-        elif _is_gate(entry):
+        elif is_gate(entry.name):
             triggers.append(_read_trigger(inputs, item, path, entry, faults))
         else:
             if entry.attached and entry.name in attached:
@@ -97,13 +97,10 @@ def _unknown_hook(name: str) -> str:
     return f"no hook is called {name!r}; {near or 'there are ' + ', '.join(sorted(CATALOGUE))}"
 
 
-def is_gate_name(name: str | None) -> bool:
-    """Whether a declaration of this name is a gate entry, in any of its spellings."""
-    return name is not None and name in CATALOGUE and _is_gate(CATALOGUE[name])
-
-
-def _is_gate(entry: CatalogueEntry) -> bool:
-    return GATE in (entry.name, entry.spelling_of)
+def is_gate(name: str | None) -> bool:
+    """Whether a declaration of this name is a gate entry, in whichever spelling."""
+    entry = CATALOGUE.get(name) if name else None
+    return entry is not None and GATE in (entry.name, entry.spelling_of)
 
 
 def _attached_id(inputs: Inputs, name: str) -> str:
@@ -231,7 +228,7 @@ def _read_class_hook(
 
 def _check_protected(item: Mapping[str, Any], path: str, entry: CatalogueEntry, faults: Faults) -> None:
     """The attached hooks hold for every call of every agent: a declaration may set their parameters, no more."""
-    gate = _is_gate(entry)
+    gate = is_gate(entry.name)
     forbidden = [
         ("enabled", item["enabled"] is False),
         ("priority", item["priority"] is not None),

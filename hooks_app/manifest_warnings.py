@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate import matching
-from hookgate.catalogue import CATALOGUE, GATE, ParamsInvalid
+from hookgate.catalogue import CATALOGUE, ParamsInvalid
 from hookgate.events import TOOL_POINTS
 
-from hooks_app import known_tools
+from hooks_app import known_tools, manifest_hooks
 from hooks_app.conditions import fitting
 from hooks_app.known_tools import KnownTools
 from hooks_app.manifest_inputs import Inputs
@@ -52,12 +52,6 @@ def find(inputs: Inputs, published: Mapping[str, Any] | None = None) -> Findings
     return Findings(tuple(errors), tuple(warnings))
 
 
-def is_gate(name: str) -> bool:
-    """Whether a declaration of this name is a gate entry, in whichever spelling."""
-    entry = CATALOGUE.get(name)
-    return entry is not None and GATE in (entry.name, entry.spelling_of)
-
-
 def _essence(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
@@ -82,7 +76,7 @@ def _check_filter(item: Mapping[str, Any], path: str, tools: KnownTools) -> Iter
             return
     except matching.MatchError:
         return  # the build says so
-    gate = is_gate(item["name"])
+    gate = manifest_hooks.is_gate(item["name"])
     text = _say(tool_filter, tools, gate=gate)
     if not gate:
         yield FieldError(f"{path}.tool_filter", "unmatched_filter", text), False

@@ -14,7 +14,6 @@ from hooks_app.admin import (
     people,
     policies,
     registries,
-    uses,
 )
 
 __all__ = [
@@ -31,5 +30,4 @@ __all__ = [
     "people",
     "policies",
     "registries",
-    "uses",
 ]

@@ -100,6 +100,8 @@ class DeclarationInline(ScopedTabular):
     hide_title = True
     verbose_name = _("hook")
     verbose_name_plural = _("declared hooks")
+    # Of the agent's organization; an inline lives as long as its page is drawn.
+    policies: gate_words.Policies | None = None
 
     def has_add_permission(self, request: HttpRequest, obj: Any) -> bool:
         return False
@@ -107,7 +109,11 @@ class DeclarationInline(ScopedTabular):
     @admin.display(description=_("what a gate asks"))
     def asks(self, row: Declaration) -> str:
         """In a sentence; a dash for other hooks."""
-        return gate_words.sentence(row) if manifest_hooks.is_gate_name(row.name) else "–"
+        if not manifest_hooks.is_gate(row.name):
+            return "–"
+        if self.policies is None:
+            self.policies = gate_words.policies_of(row.agent.organization)
+        return gate_words.sentence(row, self.policies)
 
     @admin.display(description=_("hook"))
     def hook(self, row: Declaration) -> SafeString:

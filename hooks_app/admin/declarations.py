@@ -196,7 +196,7 @@ class DeclarationAdmin(ScopedAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         name = _hook(request, obj)
-        base = GateForm if manifest_hooks.is_gate_name(name) else DeclarationForm
+        base = GateForm if manifest_hooks.is_gate(name) else DeclarationForm
         kwargs["form"] = params.form_class(base, CATALOGUE[name], obj) if name else HandlerForm
         form = super().get_form(request, obj, change=change, **kwargs)
         # A field that a form names itself is drawn wherever it stands; an attached hook offers fewer.
@@ -248,7 +248,7 @@ class DeclarationAdmin(ScopedAdmin):
 
 
 def _settable(entry: CatalogueEntry) -> Names:
-    if manifest_hooks.is_gate_name(entry.name):
+    if manifest_hooks.is_gate(entry.name):
         return _OF_GATE
     return _OF_ATTACHED if entry.attached else _COMMON
 

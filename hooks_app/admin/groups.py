@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from hooks_app import usage
 from hooks_app.governance import quorums
 from portal.admin.forms import ScopedFormSet
 from portal.admin.scoping import ScopedAdmin, ScopedTabular
@@ -31,13 +32,11 @@ class MemberFormSet(ScopedFormSet):
         # Of those who have no seat any more, nobody counts: whoever is switched off may be taken out.
         if not quorums.able_members(group, before - chosen):
             return
-        left = quorums.able_members(group, chosen)
-        for policy in quorums.of_group(group):
-            for error in quorums.shortfalls(policy, left):
-                text = gettext("Policy %(slug)s: %(message)s.")
-                raise ValidationError(
-                    text % {"slug": policy.slug, "message": error.message}, code=quorums.CODE
-                )
+        for policy, shortfall in quorums.of_group(group, len(quorums.able_members(group, chosen))):
+            text = gettext("Policy %(slug)s: %(message)s.")
+            raise ValidationError(
+                text % {"slug": policy.slug, "message": shortfall.message}, code=quorums.CODE
+            )
 
 
 class MemberInline(ScopedTabular):
@@ -66,6 +65,9 @@ class GroupAdmin(ScopedAdmin):
     search_fields = ("slug", "memberships__user__username")
     list_select_related = ("organization",)
     inlines = (MemberInline,)
+
+    def find_users(self, obj: Any) -> list[str]:
+        return usage.of_group(obj)
 
     @admin.display(description=_("members"))
     def size(self, row: Group) -> str:

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from hookgate import matching
 
-from hooks_app import registry_inputs
+from hooks_app import registry_inputs, usage
 from hooks_app.admin.fields import JSONText
 from hooks_app.conditions import walks
 from hooks_app.governance import quorums
@@ -109,6 +109,9 @@ class ApprovalPolicyAdmin(ScopedAdmin):
             },
         ),
     )  # fmt: skip
+
+    def find_users(self, obj: Any) -> list[str]:
+        return usage.of_policy(obj)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -38,7 +38,7 @@ def _is_choice(
 ) -> bool:
     if policy.pk in run.requorumed and any(shortfall.able for shortfall in found):
         return True
-    gone = run.taken_out.get(policy.group_id, set()) if policy.group_id else set()
+    gone = set().union(*(run.taken_out.get(group.pk, set()) for group in quorums.groups(policy)))
     here = User.objects.filter(username__in=gone, is_active=True, memberships__organization=organization)
     return bool(found) and here.exists()
 
@@ -46,9 +46,9 @@ def _is_choice(
 def _invited(organization: Organization, entry: schema.Organization, policy: ApprovalPolicy) -> int:
     """How many seats those will have who were asked to join and haven't answered."""
     asked = Invitation.objects.filter(organization=organization, declined_at__isnull=True)
-    if policy.scope == Scope.GROUP:
-        names = [group.members for group in entry.groups if policy.group and group.slug == policy.group.slug]
-        return asked.filter(name__in=names[0] if names else []).count()
+    if deciding := {group.slug for group in quorums.groups(policy)}:
+        names = {name for group in entry.groups if group.slug in deciding for name in group.members}
+        return asked.filter(name__in=names).count()
     if policy.scope == Scope.APPROVERS:
         return asked.filter(role__in=(Role.APPROVER, Role.ADMIN)).count()
     return asked.count()

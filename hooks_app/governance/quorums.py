@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.utils.translation import gettext, ngettext
 
 from hooks_app import confirmations, eligibility
@@ -44,16 +43,11 @@ class Shortfall:
         return text % {"needed": self.needed, "able": self.able}
 
 
-def shortfalls(
-    policy: ApprovalPolicy, group: Collection[User] | None = None, *, more: int = 0
-) -> list[Shortfall]:
-    """What the policy needs more people for than there are, at its fields.
-
-    ``group`` are those who will be in its group, by default who is; ``more`` is how many will join.
-    """
+def shortfalls(policy: ApprovalPolicy, *, more: int = 0) -> list[Shortfall]:
+    """What the policy needs more people for than there are, at its fields; ``more`` is how many will join."""
     found = []
-    for path, scope, group_row, needed in _needs(policy):
-        able = _able(policy.organization_id, scope, group_row, group)
+    for path, scope, group, needed in _needs(policy):
+        able = eligibility.seats(policy.organization_id, scope, group.pk if group else None)
         if able is not None and needed > able + more:
             found.append(Shortfall(path, needed, able))
     return found
@@ -79,17 +73,20 @@ def _group(policy: ApprovalPolicy, slug: Any) -> Group | None:
     return Group.objects.filter(organization=policy.organization_id, slug=slug).first()
 
 
-def _able(
-    organization_id: UUID, scope: str, group: Group | None, members: Collection[User] | None
-) -> int | None:
-    if scope == Scope.GROUP and members is not None:
-        return len(members)
-    return eligibility.seats(organization_id, scope, group.pk if group else None)
+def groups(policy: ApprovalPolicy) -> set[Group]:
+    """Those whose members decide, at any stage."""
+    return {group for _path, scope, group, _needed in _needs(policy) if scope == Scope.GROUP and group}
 
 
-def of_group(group: Group) -> QuerySet[ApprovalPolicy]:
-    """The policies whose members decide as this group."""
-    return ApprovalPolicy.objects.filter(organization=group.organization_id, group=group)
+def of_group(group: Group, able: int) -> list[tuple[ApprovalPolicy, Shortfall]]:
+    """Which policies would lack people with only ``able`` in the group, and at which field."""
+    policies = ApprovalPolicy.objects.filter(organization=group.organization_id).select_related("group")
+    return [
+        (policy, Shortfall(path, needed, able))
+        for policy in policies
+        for path, scope, named, needed in _needs(policy)
+        if scope == Scope.GROUP and named == group and needed > able
+    ]
 
 
 def able_members(group: Group, chosen: Collection[UUID]) -> list[User]:

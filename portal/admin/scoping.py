@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
-from portal.admin import changes, queries, reach, showing, uses
+from portal.admin import changes, queries, reach, showing
 from portal.admin.forms import ScopedForm, ScopedFormSet
 from portal.lib.problems import Problem
 from portal.models import Organization, User
@@ -244,7 +244,7 @@ class ScopedAdmin(ModelAdmin):
 
     def find_users(self, obj: Any) -> list[str]:
         """What names the row, for people; such a row is not deleted."""
-        return uses.of(obj)
+        return []
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         organization = self.organization_of(obj)

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from hooks_app import gate_words
 from hooks_app.models import Declaration
@@ -48,7 +50,7 @@ def test_an_entry_is_told_in_a_sentence(
     row = make.class_hook(
         acme.agent, "approval_gate", tool_filter=tool_filter, when=when, params={"policy": "dual"}
     )
-    assert gate_words.sentence(row).startswith(told)
+    assert gate_words.sentence(row, gate_words.policies_of(acme.organization)).startswith(told)
     page = browser.get(f"/admin/hooks_app/agent/{acme.agent.pk}/change/").content.decode()
     assert (
         told.replace('"', "&quot;").replace(">", "&gt;").replace("<", "&lt;").replace("&&", "&amp;&amp;")
@@ -58,7 +60,10 @@ def test_an_entry_is_told_in_a_sentence(
 
 def test_a_policy_that_there_is_not_is_told(acme: Tenant) -> None:
     row = make.class_hook(acme.agent, "approval_gate", tool_filter="*", params={"policy": "gone"})
-    assert gate_words.sentence(row) == "Asks before every tool. There is no policy gone."
+    assert (
+        gate_words.sentence(row, gate_words.policies_of(acme.organization))
+        == "Asks before every tool. There is no policy gone."
+    )
 
 
 CHOICES: list[tuple[dict[str, Any], list[str], tuple[str | None, str | None] | None]] = [
@@ -107,3 +112,15 @@ def test_a_filter_that_fits_nothing_takes_an_explicit_word(acme: Tenant, browser
     assert "acme_oa__pay" in refused.content.decode()
     assert save(browser, address, **values, allow_unmatched="on").status_code == 302
     assert Declaration.objects.filter(tool_filter="acme_oa__pya", allow_unmatched=True).exists()
+
+
+def test_more_entries_cost_no_more_statements(acme: Tenant, browser: Client) -> None:
+    page = f"/admin/hooks_app/agent/{acme.agent.pk}/change/"
+    counts = []
+    for number in (1, 8):
+        for _n in range(number):
+            make.class_hook(acme.agent, "approval_gate", tool_filter="*")
+        with CaptureQueriesContext(connection) as asked:
+            assert browser.get(page).content.decode().count("Asks before every tool.") >= number
+        counts.append(sum('FROM "hooks_app_approvalpolicy"' in query["sql"] for query in asked))
+    assert counts[0] == counts[1]

@@ -121,6 +121,22 @@ def test_a_group_is_not_shrunk_below_what_a_policy_needs(
     assert GroupMember.objects.filter(group=treasury).count() == 2
 
 
+def test_a_group_is_shrunk_whatever_another_group_lacks(world: World, alice: Client, treasury: Group) -> None:
+    desk = Group.objects.create(organization=world.organization, slug="desk")
+    for user in (world.bob, world.carol):
+        GroupMember.objects.create(group=desk, user=user)
+    stage = {"name": "second", "scope": "group", "group": "desk", "quorum": 2}
+    world.set_policy(scope="group", group=treasury, quorum=1)
+    # Not the agent's: no release carries stages out yet.
+    make.policy(world.organization, "staged", scope="group", group=treasury, stages=[stage])
+    assert remove(alice, treasury, world.dave).status_code == 302
+    assert remove(alice, treasury, world.carol).status_code == 302
+    answer = remove(alice, desk, world.carol)
+    assert answer.status_code == 200
+    formset = answer.context["inline_admin_formsets"][0].formset
+    assert "Policy staged: 2 must decide and 1 person can" in str(formset.non_form_errors())
+
+
 def test_whoever_has_no_seat_may_be_taken_out(world: World, alice: Client, treasury: Group) -> None:
     world.set_policy(scope="group", group=treasury, quorum=3)
     User.objects.filter(pk=world.dave.pk).update(is_active=False)
@@ -227,6 +243,16 @@ def test_a_file_may_not_shrink_a_group_but_may_let_a_person_go(tmp_path: Path) -
     again = documents.apply(tmp_path, gone)
     assert (again.code, again.last) == (0, "0 changes")
     assert any("warning: 2 must decide and 1 person can" in line for line in again.err)
+
+
+def test_a_file_may_not_shrink_the_group_of_a_stage(tmp_path: Path) -> None:
+    stage = {"name": "one", "scope": "group", "group": "treasury", "quorum": 2}
+    staged = [{"slug": "dual", "scope": "approvers", "stages": [stage]}]
+    assert documents.apply(tmp_path, file(approval_policies=staged)).code == 0
+    small = [{"slug": "treasury", "members": ["bob"]}]
+    refused = documents.apply(tmp_path, file(approval_policies=staged, groups=small))
+    assert refused.code == 1
+    assert any(line.startswith(TOO_MANY.format("stages[0].quorum", 2, 1)) for line in refused.err)
 
 
 def test_those_who_were_invited_will_have_a_seat(tmp_path: Path) -> None:
