@@ -202,3 +202,13 @@ def go(process: "subprocess.Popen[str]") -> float:
     process.communicate("\n", timeout=DEADLINE)
     assert process.returncode == 0
     return at
+
+
+def read_until(connection: socket.socket, wanted: bytes) -> bytes:
+    """What comes up to the piece that holds ``wanted``: a head and its body may come in two."""
+    seen = b""
+    while wanted not in seen:
+        part = connection.recv(65536)
+        assert part, seen
+        seen += part
+    return seen

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.machinery.live import Portal, open_wait, read_all, until
+from tests.machinery.live import Portal, open_wait, read_all, read_until, until
 
 SECONDS = 1
 SLACK = 3.0
@@ -79,7 +79,7 @@ def test_a_client_that_drips_is_let_go(portal: Portal, world: Any, data: bytes) 
 def test_half_of_a_second_head(portal: Portal, world: Any) -> None:
     with connect(portal) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert read_until(connection, b'{"status": "alive"}').startswith(b"HTTP/1.1 200 ")
         connection.sendall(b"GET /he")
         text, seconds = ended(connection)
     assert text.startswith(b"HTTP/1.1 408 ")
@@ -126,7 +126,7 @@ def test_who_waits_for_us_is_left_alone(portal: Portal, world: Any, pending: Cal
         assert text.startswith(b"HTTP/1.1 200 ")
         assert seconds > 2.5
         stream.settimeout(5)
-        assert b"event: state" in stream.recv(65536)
+        read_until(stream, b"event: state")
         stream.settimeout(0.2)
         with pytest.raises(TimeoutError):
             stream.recv(1)  # it is quiet, and open

@@ -23,7 +23,7 @@ from hooks_app.models import ConfirmationRequest
 from portal import server
 from portal.lib import clock
 from tests import make, services
-from tests.machinery.live import environment, open_wait, until
+from tests.machinery.live import environment, open_wait, read_all, read_until, until
 
 Make = Callable[..., ConfirmationRequest]
 
@@ -111,26 +111,16 @@ def test_a_signal_ends_it_in_seconds_although_people_wait(world: Any, pending: M
     with serving() as served:
         wait = open_wait(served.url, f"/api/v1/confirmations/{pending().pk}?wait=60", world.key)
         stream = open_wait(served.url, "/api/v1/agents/procurement/events", world.key)
-        assert b"event: state" in _read_until(stream, b"event: state")
+        read_until(stream, b"event: state")
         until(lambda: "2 waiting" in httpx.get(f"{served.url}/readyz").text, what="two waiters")
         assert served.end(number) < 6
         assert served.process.returncode == 0
         with wait, stream:
-            assert b'"status":"pending"' in wait.recv(65536).replace(
-                b" ", b""
-            )  # an answer, not a broken line
+            answer = read_all(wait).replace(b" ", b"")
+            assert b'"status":"pending"' in answer  # an answer, not a broken line
             stream.settimeout(5)
             while stream.recv(65536):
                 pass
-
-
-def _read_until(connection: Any, wanted: bytes) -> bytes:
-    seen = b""
-    while wanted not in seen:
-        part = connection.recv(65536)
-        assert part, seen
-        seen += part
-    return seen
 
 
 def test_a_platform_that_does_not_answer_does_not_hold_up_the_end(world: Any) -> None:
@@ -172,7 +162,7 @@ def test_several_processes_wake_each_other_through_redis(world: Any, pending: Ma
             ended = time.monotonic()
             for wait in waits:
                 with wait:
-                    assert b'"cancelled"' in _read_until(wait, b'"status"')
+                    assert b'"cancelled"' in read_until(wait, b'"status"')
             assert time.monotonic() - ended < 5
         assert served.end() < 6
         assert served.process.returncode == 0
