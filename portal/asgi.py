@@ -2,21 +2,23 @@
 API with the version of its contract."""
 
 import os
-from typing import Any, Protocol
+from typing import Protocol
 
+import django
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.utils.module_loading import import_string
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 # Loads the apps; what follows needs them.
-_django: Any = get_asgi_application()
+django.setup(set_prefix=False)
 
 from portal import traffic, wakeups  # noqa: E402
 from portal.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
 from portal.contract import NamedContract  # noqa: E402
 from portal.lib import deadline  # noqa: E402
+from portal.serving.handler import handler  # noqa: E402
+from portal.serving.threads import threads  # noqa: E402
 
 deadline.serve()
 
@@ -71,6 +73,7 @@ async def _live(receive: Receive, send: Send) -> None:
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             wakeups.stop()
+            threads().give_back_connections()
             await send({"type": "lifespan.shutdown.complete"})
             return
 
@@ -81,7 +84,7 @@ application = NamedContract(
             Portal(
                 waiting=import_string(settings.WAITING_APPLICATION),
                 sandbox=import_string(settings.SANDBOX_APPLICATION) if settings.SANDBOX else None,
-                rest=import_string(settings.SHORTCUT)(_django),
+                rest=handler(),
             )
         )
     )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from portal.api import problems
+from portal.api import answers, problems
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -45,7 +45,7 @@ class BoundedBodies:
             if writer.started:
                 raise
             await reader.drain()
-            await _refuse(send, limit)
+            await answers.send(send, problems.respond(problems.too_large(limit)), (b"connection", b"close"))
 
 
 class _Reader:
@@ -91,11 +91,3 @@ def _announced(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-async def _refuse(send: Send, limit: int) -> None:
-    response = problems.respond(problems.too_large(limit))
-    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
-    headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content})

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from portal.api import problems
+from portal.api import answers, problems
 from portal.bounds import Application, Message, Receive, Scope, Send
 from portal.lib.problems import Problem
 
@@ -55,7 +55,7 @@ class NamedContract:
                 raise
             log.error("api.failed", path=scope["path"], exc_info=error)
             failed = Problem(500, "internal", "The portal failed to answer; its log has the reason.")
-            await problems.answer(naming, problems.respond(failed))
+            await answers.send(naming, problems.respond(failed))
 
 
 def read(value: str | None) -> int:

@@ -9,9 +9,8 @@ import time
 from typing import Any
 
 import structlog
-from celery import beat, signals
+from celery import beat
 from celery.worker import WorkController, state
-from django.db import connections
 
 from portal.celery import app
 
@@ -35,7 +34,6 @@ class Embedded:
     def start(self) -> None:
         """Start both in daemon threads; returns at once."""
         app.finalize(auto=True)
-        signals.task_postrun.connect(_give_back_connection)
         self._worker = WorkController(
             app=app,
             hostname="embedded@localhost",
@@ -76,10 +74,6 @@ class Embedded:
     def alive(self) -> bool:
         """Whether the worker takes tasks and the scheduler makes them."""
         return self._ready.is_set() and all(thread.is_alive() for thread in self._threads)
-
-
-def _give_back_connection(**kwargs: Any) -> None:
-    connections.close_all()
 
 
 _running: Embedded | None = None

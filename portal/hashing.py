@@ -49,10 +49,8 @@ class Queue:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        if not self._slots.acquire(blocking=False):
-            _give_back_connections()
-            if not self._slots.acquire(timeout=self._seconds):
-                raise busy(self._seconds)
+        if not self._slots.acquire(timeout=self._seconds):
+            raise busy(self._seconds)
         _held.turn = True
         try:
             judge = _judge.get()
@@ -82,12 +80,6 @@ def queue() -> Queue:
 
 def _in_transaction() -> bool:
     return any(connection.in_atomic_block for connection in connections.all(initialized_only=True))
-
-
-def _give_back_connections() -> None:
-    """Who waits needs no database, and others do."""
-    for connection in connections.all(initialized_only=True):
-        connection.close()
 
 
 class QueuedArgon2(Argon2PasswordHasher):

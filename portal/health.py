@@ -76,7 +76,7 @@ def check_wakeups() -> Health:
     """What other processes change reaches those who wait here."""
     if wakeups.hears():
         return Health(True, f"{wakeups.waiting()} waiting")
-    return Health(False, "cut off from other processes; trying to connect again")
+    return Health(False, wakeups.remedy() or "cut off from other processes; trying to connect again")
 
 
 def checks() -> dict[str, Check]:

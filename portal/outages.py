@@ -40,7 +40,7 @@ _SQLITE = {
 _POSTGRES = {
     "53100": "storage_full",
     "25006": "database_read_only",
-    # Too many ask: of the server, or of the pool of this process.
+    # The server has as many connections as it takes.
     "53300": "overloaded",
     "40001": "database_busy",
     "40P01": "database_busy",
@@ -70,8 +70,8 @@ _TOLD = {
     "overloaded": (
         503,
         2.0,
-        "More is asked of the portal than it can do at once: every connection to its database is in use. Nothing was "
-        "changed. Try again.",
+        "More is asked of the portal than it can do at once: every connection that the database allows is in use. "
+        "Nothing was changed. Try again.",
     ),
     "database_unavailable": (503, 2.0, "The database can't be reached; nothing was changed. Try again."),
 }

@@ -24,6 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from portal.hub import Hub
+from portal.postgresql.base import is_direct
 
 CHANNEL = "hookgate_wakeups"
 # What a sender adds after it has lost a message.
@@ -42,6 +43,8 @@ REST = 2.0
 # Seconds after which a silent connection is asked whether it still lives, and for which it may owe the answer.
 HEALTH_SECONDS = 2.0
 ANSWER_SECONDS = 3.0
+# Seconds for the listener's connection of its own.
+CONNECT_SECONDS = 3
 # PostgreSQL takes less than 8000 bytes in one notification.
 LARGEST_PAYLOAD = 7000
 
@@ -189,6 +192,10 @@ class RedisRelay:
             client.close()
 
 
+class NotDirect(Exception):
+    """Notifications don't come through a transaction pooler; the text says what to do."""
+
+
 class PostgresRelay:
     """NOTIFY in the sender's own connection, LISTEN in one of its own."""
 
@@ -208,8 +215,9 @@ class PostgresRelay:
 
     def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
         """Listen on a dedicated connection, and ask it for a sign of life when it has been silent."""
-        parameters: dict[str, Any] = connections["default"].get_connection_params()
-        with psycopg.connect(**{**parameters, "autocommit": True}) as connection:
+        with _listening_connection() as connection:
+            if not is_direct(connection):
+                raise NotDirect("the database is behind a pooler: set HOOKGATE_LISTEN_URL or REDIS_URL")
             connection.execute(f"LISTEN {CHANNEL}")
             connected()
             hub.wake_all()
@@ -222,6 +230,13 @@ class PostgresRelay:
                 if silent >= HEALTH_SECONDS:
                     connection.execute("SELECT 1")
                     silent = 0.0
+
+
+def _listening_connection() -> "psycopg.Connection[Any]":
+    if settings.LISTEN_URL:
+        return psycopg.connect(settings.LISTEN_URL, autocommit=True, connect_timeout=CONNECT_SECONDS)
+    parameters: dict[str, Any] = connections["default"].get_connection_params()
+    return psycopg.connect(**{**parameters, "autocommit": True})
 
 
 class SQLiteRelay:

@@ -47,6 +47,8 @@ STREAMS_PER_CALLER = environment.number("HOOKGATE_STREAMS_PER_CALLER", 500, larg
 # What a client may take before it is known: seconds to get on with sending and reading, connections of one process.
 SLOW_CLIENT_SECONDS = environment.number("HOOKGATE_SLOW_CLIENT_SECONDS", 10, smallest=1, largest=3600)
 CONNECTIONS = environment.number("HOOKGATE_CONNECTIONS", 1000, smallest=10, largest=1_000_000)
+# Threads of one process that answer requests, each with a database connection that it keeps.
+THREADS = environment.number("HOOKGATE_THREADS", 8, smallest=4, largest=200)
 METRICS_TOKEN = environment.secret("HOOKGATE_METRICS_TOKEN")
 METRICS_LISTEN = environment.address("HOOKGATE_METRICS_LISTEN")
 METRICS_DIR = environment.text("HOOKGATE_METRICS_DIR")
@@ -82,7 +84,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "portal.patience.bounded",
+    "portal.serving.lanes.bounded",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "portal.traffic.LoggedRequests",
@@ -102,8 +104,8 @@ ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
 WAITING_APPLICATION = "hooks_app.api.waiting.application"
-# ASGI middleware between that and Django's handler: answers what is asked all the time.
-SHORTCUT = "hooks_app.api.shortcut.Shortcut"
+# Told of each request before Django is: a short way to the answer of what is asked all the time.
+SHORTCUT = "hooks_app.api.shortcut.prepare"
 SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
 # What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.exposition.
 HEALTH_CHECKS = {
@@ -147,16 +149,10 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
     }
 elif _database["ENGINE"] == "django.db.backends.postgresql":
     _database["ENGINE"] = "portal.postgresql"
-    _database.setdefault("OPTIONS", {})["pool"] = {
-        "min_size": 1,
-        "max_size": 16,
-        # Shorter than the five seconds of patience that a runtime has: it is to read why it gets nothing.
-        "timeout": 3,
-        # By itself the pool would wait twice as long after each failure, and miss the server's return.
-        "reconnect_timeout": 2,
-    }
+    _database.setdefault("OPTIONS", {})
     for _option, _seconds in {
-        "connect_timeout": 5,
+        # Shorter than the five seconds of patience that a runtime has: it is to read why it gets nothing.
+        "connect_timeout": 3,
         # A server whose network is cut says nothing at all; by themselves connections hang for a quarter of an hour.
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -170,8 +166,17 @@ else:
     raise ImproperlyConfigured(
         "DATABASE_URL: use sqlite:////absolute/path or postgresql://user:password@host/name"
     )
-_database["CONN_MAX_AGE"] = 0
+# Threads and workers keep their connections, and look before each request or task whether they still live.
+_database["CONN_MAX_AGE"] = None
+_database["CONN_HEALTH_CHECKS"] = True
 DATABASES = {"default": _database}
+
+# Where wake-ups are heard when the database is reached through a transaction pooler and there is no Redis.
+LISTEN_URL = environment.secret("HOOKGATE_LISTEN_URL")
+if LISTEN_URL and not LISTEN_URL.startswith(("postgresql://", "postgres://")):
+    raise ImproperlyConfigured(
+        "HOOKGATE_LISTEN_URL: use postgresql://user:password@host/name, past the pooler"
+    )
 
 # Redis, or everything in this process
 

@@ -25,8 +25,13 @@ class LoggedRequests(RequestMiddleware):
     """``request_started`` and ``request_finished``, with one ``request_id``.
 
     Without the query, in which people search, and with the address that the server vouches for: a client may write
-    anything into a header.
+    anything into a header. Whoever waits looks often; what logs that is the wait.
     """
+
+    def prepare(self, request: HttpRequest) -> None:
+        """Give the request its id, unless :func:`follow` has."""
+        if not _lasts(request):
+            super().prepare(request)
 
     @staticmethod
     def format_request(request: HttpRequest) -> str:
@@ -45,7 +50,12 @@ class LoggedRequests(RequestMiddleware):
         scope: Any = getattr(request, "scope", None)
         if scope is not None and request.resolver_match is not None:
             scope[ROUTE] = request.resolver_match.route
-        super().handle_response(request, response)
+        if not _lasts(request):
+            super().handle_response(request, response)
+
+
+def _lasts(request: HttpRequest) -> bool:
+    return bool(getattr(request, "scope", {}).get(LASTS))
 
 
 def follow(scope: Scope) -> None:

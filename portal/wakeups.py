@@ -30,6 +30,8 @@ class Office:
         self.hub = Hub()
         self.relay = relays.configured()
         self.hears = threading.Event()
+        # What an operator has to do before it can hear; empty while that is not known.
+        self.remedy = ""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -62,11 +64,18 @@ class Office:
                 if self.hears.is_set():
                     delay = RECONNECT[0]
                     log.warning("wakeups.cut_off", error=type(error).__name__)
+                self._note(error)
                 self.hears.clear()
                 # Whoever waits looks now and then by itself from here on.
                 self.hub.wake_all()
             self._stop.wait(delay)
             delay = min(delay * 2, RECONNECT[1])
+
+    def _note(self, error: Exception) -> None:
+        remedy = str(error) if isinstance(error, relays.NotDirect) else ""
+        if remedy and remedy != self.remedy:
+            log.error("wakeups.not_heard", remedy=remedy)
+        self.remedy = remedy
 
 
 _lock = threading.Lock()
@@ -127,6 +136,11 @@ async def subscribe(*topics: str) -> AsyncIterator[Subscription]:
 def waiting() -> int:
     """How many subscriptions this process holds."""
     return len(_here().hub)
+
+
+def remedy() -> str:
+    """What an operator has to do before other processes' changes reach this one, if that is known."""
+    return _here().remedy
 
 
 def hears() -> bool:

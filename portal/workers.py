@@ -76,16 +76,6 @@ def watch_beat(**kwargs: Any) -> None:
     signals.after_task_publish.connect(show_beat_alive)
 
 
-def keep_connection(**kwargs: Any) -> None:
-    """This is a child, which runs one task after another in one thread: it keeps one connection and needs no pool."""
-    from django.db import connections
-
-    for connection in connections.all():
-        connection.settings_dict["OPTIONS"].pop("pool", None)
-        connection.settings_dict |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-    signals.task_prerun.connect(check_connection)
-
-
 def check_connection(**kwargs: Any) -> None:
     """A task begins: a connection that has failed, or that the server has closed, is not for it."""
     from django.db import close_old_connections
@@ -116,7 +106,7 @@ def connect() -> None:
     signals.worker_init.connect(keep_format)
     signals.worker_init.connect(open_metrics)
     signals.worker_shutting_down.connect(note_stop)
-    signals.worker_process_init.connect(keep_connection)
+    signals.task_prerun.connect(check_connection)
     signals.worker_process_shutdown.connect(bury)
     signals.heartbeat_sent.connect(show_worker_alive)
     signals.beat_init.connect(watch_beat)

@@ -1,63 +1,38 @@
-"""Reading for those who wait: views and rows, through one bounded pool of threads, each job giving its connection back.
-
-However many wait, at most ``THREADS`` threads and database connections serve them.
-"""
+"""Reading for those who wait: answers and rows, in the threads that answer everybody, each read shared by many."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from io import BytesIO
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
-from django.conf import settings
-from django.contrib import auth
-from django.core.exceptions import DisallowedHost
-from django.core.handlers.asgi import ASGIRequest
-from django.db import connections
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.urls import resolve
-from django.utils.functional import SimpleLazyObject
+from django.http import HttpResponse
 
 from hooks_app.api import endpoint
-from portal import traffic
-from portal.api import problems
 from portal.bounds import Scope
-from portal.lib.problems import FieldError, invalid
+from portal.serving.handler import handler
+from portal.serving.lanes import lanes
+from portal.serving.threads import threads
 
 K = TypeVar("K")
 V = TypeVar("V")
-R = TypeVar("R")
 
-THREADS = 4
 # How many rows one batch reads, and how many requests one answers: each takes far longer than a row, and whoever is
 # ready must not wait for all the others.
 BATCH = 500
 QUESTIONS = 8
 RUNTIME_HEADER = endpoint.RUNTIME_HEADER.lower().encode()
 
-_pool = ThreadPoolExecutor(THREADS, thread_name_prefix="waiting")
-
-
-def _job(work: Callable[[], R]) -> R:
-    try:
-        return work()
-    finally:
-        connections.close_all()
-
 
 async def ask(scope: Scope) -> HttpResponse:
-    """What the view at the scope's path answers: the same bytes as for a client that doesn't wait.
-
-    The middleware is left out: sessions and people are read as it would, and nothing is logged for every look.
-    """
-    context = copy_context()  # whose request it is, for what the view logs
-    work = asyncio.get_running_loop().run_in_executor(_pool, context.run, _job, lambda: _answer(scope))
-    return await work
+    """What the view at the scope's path answers: the same bytes as for a client that doesn't wait."""
+    response = await handler().ask(scope)
+    assert isinstance(response, HttpResponse)
+    return response
 
 
 @dataclass(frozen=True)
@@ -82,29 +57,9 @@ def answer(questions: list[Question]) -> dict[Question, HttpResponse]:
 
 
 def _answer(scope: Scope) -> HttpResponse:
-    request = ASGIRequest(dict(scope), BytesIO())
-    try:
-        request.get_host()
-    except DisallowedHost:
-        return problems.respond(invalid(FieldError("Host", "invalid", "is not a name of this portal")))
-    _identify(request)
-    found = resolve(request.path_info)
-    request.resolver_match = found
-    scope[traffic.ROUTE] = found.route
-    response: HttpResponseBase = found.func(request, *found.args, **found.kwargs)
-    if hasattr(response, "render"):
-        response = response.render()
+    response = copy_context().run(handler().answer, scope, BytesIO())
     assert isinstance(response, HttpResponse)
-    response.headers["Content-Length"] = str(len(response.content))
-    response.headers["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-def _identify(request: HttpRequest) -> None:
-    engine: Any = import_module(settings.SESSION_ENGINE)
-    request.session = engine.SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
-    user: Any = SimpleLazyObject(lambda: auth.get_user(request))
-    request.user = user
 
 
 class Batch(Generic[K, V]):
@@ -125,7 +80,7 @@ class Batch(Generic[K, V]):
             future = self._wanted.get(key)
             if future is None:
                 if not self._wanted:
-                    _pool.submit(_job, self._run)
+                    threads().submit(lanes().looks, self._run)
                 future = self._wanted[key] = Future()
         # Others may wait for the same future: who goes away must not cancel it.
         return await asyncio.shield(asyncio.wrap_future(future))
@@ -136,7 +91,7 @@ class Batch(Generic[K, V]):
         keys = list(wanted)
         first, *others = [keys[start : start + self._size] for start in range(0, len(keys), self._size)]
         for part in others:
-            _pool.submit(_job, partial(self._settle, part, wanted))
+            threads().submit(lanes().looks, partial(self._settle, part, wanted))
         self._settle(first, wanted)
 
     def _settle(self, keys: list[K], wanted: dict[K, Future[V | None]]) -> None:

@@ -1,20 +1,19 @@
 """The registry's commonest answer, "unchanged", without Django around it.
 
-An ASGI middleware, which :mod:`portal.asgi` puts before Django's own handler. It answers 304 and nothing else: a
+:mod:`portal.serving.handler` asks it first, in the thread that would ask Django. It answers 304 and nothing else: a
 request that is not plainly a poll, or that :mod:`hooks_app.polls` doesn't confirm, goes on to the view, which judges it
-from the start, words the refusal and logs it. At most ``THREADS`` threads and database connections serve all of them.
+from the start, words the refusal and logs it.
 """
 
-import asyncio
 import re
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from io import BytesIO
 
 import structlog
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from django.http import HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.middleware.clickjacking import XFrameOptionsMiddleware
@@ -30,41 +29,20 @@ from hooks_app.api.requests import RegistryQuery
 from hooks_app.models.keys import KEY_PREFIX
 from portal import metrics, outages, traffic
 from portal.api import problems
-from portal.bounds import Application, Receive, Scope, Send
-from portal.lib import statements
+from portal.bounds import Scope
 
 PATH = re.compile(r"/api/v1/agents/([a-z0-9-]{1,64})/registry")
 # `eval` needs a scope of its own.
 QUERY = re.compile(rb"(?:surface=(chat|api|dag|subagent|workflow))?")
 DEFAULT_SURFACE = RegistryQuery().surface
-THREADS = 4
-
-Headers = list[tuple[bytes, bytes]]
 
 log = structlog.get_logger(__name__)
 
 
-class Shortcut:
-    """The ASGI callable around Django's."""
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="polls")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 304, or pass the request on."""
-        poll = read(scope)
-        answer = None
-        if poll is not None:
-            answer = await asyncio.get_running_loop().run_in_executor(self._pool, _answer, poll)
-        if answer is None:
-            await self._application(scope, receive, send)
-            return
-        scope[traffic.ROUTE] = _route()
-        status, headers, body = answer
-        headers = [*headers, *_always(scope["scheme"])]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+def prepare(scope: Scope) -> Callable[[], HttpResponse | None] | None:
+    """What answers the request if it is a poll, and the registry as it was; ``None`` for everything else."""
+    poll = read(scope)
+    return None if poll is None else partial(_answer, poll, scope)
 
 
 def read(scope: Scope) -> polls.Poll | None:
@@ -97,28 +75,27 @@ def read(scope: Scope) -> polls.Poll | None:
     )
 
 
-def _answer(poll: polls.Poll) -> tuple[int, Headers, bytes] | None:
+def _answer(poll: polls.Poll, scope: Scope) -> HttpResponse | None:
     try:
         etag = polls.confirm(poll)
     except DatabaseError as error:
-        connection.close()
         problem = outages.note(error)
-        if problem is None:
-            return None
-        refused = problems.respond(problem)
-        return refused.status_code, _encode(refused), refused.content
-    finally:
-        statements.release()
+        return None if problem is None else _complete(problems.respond(problem), scope)
     if etag is None:
         return None
     metrics.count(measures.REGISTRY_ANSWERS, status="304")
     log.debug("registry.unchanged", agent=poll.agent, surface=poll.surface, runtime=poll.runtime)
-    headers = [
-        (b"etag", etag.encode()),
-        (b"cache-control", registry_views.CACHE_CONTROL.encode()),
-        (b"vary", b"Accept-Language, Cookie"),  # what the view's own 200 varies on
-    ]
-    return 304, headers, b""
+    response = HttpResponse(status=304, headers={"ETag": etag, "Cache-Control": registry_views.CACHE_CONTROL})
+    del response["Content-Type"]
+    response["Vary"] = "Accept-Language, Cookie"  # what the view's own 200 varies on
+    return _complete(response, scope)
+
+
+def _complete(response: HttpResponse, scope: Scope) -> HttpResponse:
+    scope[traffic.ROUTE] = _route()
+    for name, value in _always(scope["scheme"]):
+        response.setdefault(name, value)
+    return response
 
 
 def _is_ours(host: str) -> bool:
@@ -131,7 +108,7 @@ def _route() -> str:
 
 
 @cache
-def _always(scheme: str) -> Headers:
+def _always(scheme: str) -> list[tuple[str, str]]:
     """The headers that Django's middleware adds to every answer, as the settings have them."""
     scope = {
         "type": "http",
@@ -146,8 +123,4 @@ def _always(scheme: str) -> Headers:
     for middleware in (SecurityMiddleware, XFrameOptionsMiddleware):
         middleware(lambda _request: response)(request)
     del response["Content-Type"]  # the answer's own business
-    return _encode(response)
-
-
-def _encode(response: HttpResponse) -> Headers:
-    return [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    return list(response.items())

@@ -1,8 +1,8 @@
 """The three requests that last: waiting for a confirmation, an agent's events, the inbox's events.
 
-A pure ASGI application, which :mod:`portal.asgi` puts before Django's handler: that one holds a thread per request. Who
-waits here has subscribed before it read (:mod:`portal.wakeups`), and sleeps until woken, until something runs out, or
-until its time is up. A look at the rows comes in two sizes: a cheap one, shared by everybody who was woken on
+A pure ASGI application, which :mod:`portal.asgi` puts before Django's handler: that one holds a thread while a view
+runs. Who waits here has subscribed before it read (:mod:`portal.wakeups`), and sleeps until woken, until something runs
+out, or until its time is up. A look at the rows comes in two sizes: a cheap one, shared by everybody who was woken on
 suspicion, says whether anything is different; the full one asks the view itself, which judges the caller again. Who
 was woken by name asks at once.
 """
@@ -30,7 +30,7 @@ from hooks_app.api.reading import Batch, Question
 from hooks_app.api.streams import Event, Ticket
 from hooks_app.models import ConfirmationRequest
 from portal import metrics, outages, traffic, wakeups
-from portal.api import problems
+from portal.api import answers, problems
 from portal.bounds import Receive, Scope, Send
 from portal.hub import Subscription
 from portal.lib import clock, ids
@@ -49,6 +49,8 @@ SHARE = 0.1
 TRUST = 2.0
 # Seconds between looks while wake-ups don't reach this process, or the rows can't be read.
 BLIND = 2.0
+# What a stream's look may take.
+LOOK_SECONDS = 3.0
 # A client that takes nothing for this long is given up.
 SEND_TIMEOUT = 30.0
 # Added to the time when something runs out, so that it has run out when it is read.
@@ -266,9 +268,7 @@ class Sender:
     async def respond(self, response: HttpResponse) -> None:
         """Send a whole response."""
         self.started = True
-        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
-        await self._send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        await self._send({"type": "http.response.body", "body": response.content})
+        await answers.send(self._send, response)
 
     async def start_events(self) -> None:
         """Open a stream of events."""
@@ -328,9 +328,12 @@ def _tell(pk: UUID, response: HttpResponse, seconds: float) -> None:
 
 
 async def _read(feed: Feed, key: Any) -> Any:
-    """What a stream is made of now: ``None`` when it is gone, ``UNREADABLE`` while the database is away."""
+    """What a stream is made of now: ``None`` when it is gone, ``UNREADABLE`` while nobody can tell."""
     try:
-        return await feed.now.load(key)
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await feed.now.load(key)
+    except TimeoutError:
+        return UNREADABLE  # every thread is taken; the stream's comment is due all the same
     except outages.ERRORS as error:
         if outages.note(error) is None:
             raise

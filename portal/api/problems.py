@@ -1,7 +1,6 @@
 """Every refusal of the API as ``application/problem+json`` (RFC 9457)."""
 
 import math
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -54,14 +53,6 @@ def respond(problem: Problem) -> HttpResponse:
     return JsonResponse(
         problem.to_json(), status=problem.status, headers=_headers(problem), content_type=CONTENT_TYPE
     )
-
-
-async def answer(send: Callable[[dict[str, Any]], Awaitable[None]], response: HttpResponse) -> None:
-    """Send a whole response from outside Django."""
-    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
-    headers.append((b"content-length", str(len(response.content)).encode()))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content})
 
 
 def _count(problem: Problem) -> None:

@@ -20,10 +20,11 @@ Row = tuple[Any, ...]
 def read(statement: str, parameters: Mapping[str, Any]) -> list[Row]:
     """The rows of ``statement``, which names its parameters as ``%(name)s``: text, aware times and UUIDs.
 
-    In the rows, times are aware, JSON is text, and for UUIDs there is :func:`as_uuid`. The caller gives the connection
-    back with :func:`release`. Raises Django's ``DatabaseError`` and its kinds.
+    In the rows, times are aware, JSON is text, and for UUIDs there is :func:`as_uuid`. Raises Django's
+    ``DatabaseError`` and its kinds.
     """
     adapted = {name: adapt(value) for name, value in parameters.items()}
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     if connection.vendor != "postgresql":
         with connection.cursor() as cursor:
@@ -59,15 +60,6 @@ def write(objects: Sequence[Model], fields: Sequence[str]) -> None:
     ]
     with connection.cursor() as cursor:
         cursor.executemany(statement, rows)
-
-
-def release() -> None:
-    """Give the thread's connection back to the pool.
-
-    Without a pool it stays open for the thread's next statement: to open one costs SQLite more than a dozen reads.
-    """
-    if connection.settings_dict["OPTIONS"].get("pool"):
-        connection.close()
 
 
 def as_uuid(value: UUID | str) -> UUID:

@@ -1,7 +1,7 @@
-"""Pooled connections that the server has closed are noticed before a request gets one, without asking the server.
+"""Kept connections that the server has closed are noticed before they are used, without asking the server.
 
-A restart of the server leaves a pool full of dead connections. An idle connection has nothing to read, unless the
-server has said good-bye: one system call tells, where the pool's own check costs a round trip per request.
+A restart of the server leaves every thread with a dead connection. An idle connection has nothing to read, unless the
+server has said good-bye: one system call tells, where Django's own check costs a round trip per request.
 
 Transactions that somebody waits for end with that somebody's deadline: see :mod:`portal.lib.deadline`.
 """
@@ -9,13 +9,11 @@ Transactions that somebody waits for end with that somebody's deadline: see :mod
 import select
 import time
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import psycopg
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
-from psycopg_pool import PoolTimeout
 
 from portal.lib import deadline
 
@@ -24,52 +22,62 @@ RENEW = 0.1
 # For the rest of a transaction; a pooler in between may serve the next one from another connection. A strict deadline
 # bounds what runs as well as what waits.
 BOUND = "SELECT set_config('lock_timeout', %(ms)s, true)"
+WRITING = frozenset({"INSERT", "UPDATE", "DELETE"})
 STRICT = f"{BOUND}, set_config('statement_timeout', %(ms)s, true)"
 
 
-class PoolExhausted(psycopg.OperationalError):
-    """Every connection of the pool was in use, and stayed so for as long as anybody may wait for one."""
+def is_direct(connection: "psycopg.Connection[Any]") -> bool:
+    """Whether the server itself is on the other side: a pooler makes up the number that it gives for the process.
 
-    sqlstate = "53300"  # too_many_connections, as the server says it
+    Behind one that pools transactions, each may run in another process, and what one leaves there others find.
+    """
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and bool(row[0] == connection.info.backend_pid)
+
+
+class BoundedCursor(base.CursorMixin, psycopg.ClientCursor[Any]):
+    """Bounds what a single writing statement waits for locks, as a transaction of its own."""
+
+    def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
+        """Run one statement."""
+        connection = self.connection
+        alone = connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+        if not (alone and deadline.serving() and str(query).lstrip()[:6].upper() in WRITING):
+            return super().execute(query, params, **more)
+        with connection.transaction():
+            connection.execute(BOUND, {"ms": str(round(deadline.SINGLE * 1000))})
+            return super().execute(query, params, **more)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's, with that check in its pool, a word for a pool that is all in use, and transactions with a deadline."""
+    """Django's, with a cheaper look at a kept connection, and transactions with a deadline."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # When the statements of this transaction were last told; ``None`` outside of one, or without a deadline.
         self._told_at: float | None = None
 
+    def is_usable(self) -> bool:
+        """Whether the server has not closed the connection: then there is something to read, its good-bye."""
+        if self.connection is None or self.connection.closed:
+            return False
+        poller = select.poll()
+        poller.register(self.connection.fileno(), select.POLLIN)
+        return not poller.poll(0) or super().is_usable()
+
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """A connection. Raises :class:`PoolExhausted` where nothing is wrong with the server."""
-        pool = self.pool
-        failed = _failures(pool)
-        try:
-            return super().get_new_connection(conn_params)
-        except PoolTimeout as error:
-            stats = pool.get_stats()
-            if stats["pool_size"] >= stats["pool_max"] and _failures(pool) == failed:
-                raise PoolExhausted(f"all {stats['pool_max']} connections are in use") from error
-            raise
+        """A connection, which prepares statements and keeps settings only where nobody else shares its server side.
 
-    @property
-    def pool(self) -> Any:
-        """The pool of this process, ``None`` without one."""
-        found: Any = super().pool
-        # Django leaves no way to hand the pool a check of one's own.
-        if found is not None and found._check is None:
-            found._check = partial(refuse_dead, found)
-        return found
-
-    def _configure_connection(self, connection: Any) -> bool:
-        """Of a new connection, once: what single statements wait for locks; transactions are told their own time."""
-        commit: bool = super()._configure_connection(connection)  # type: ignore[misc]
-        if not deadline.serving():
-            return commit
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {round(deadline.SINGLE * 1000)}")
-        return True
+        Raises psycopg's ``OperationalError``.
+        """
+        connection = super().get_new_connection(conn_params)
+        if is_direct(connection):
+            if deadline.serving():
+                connection.execute(f"SET lock_timeout = {round(deadline.SINGLE * 1000)}")
+        else:
+            connection.prepare_threshold = None
+            connection.cursor_factory = BoundedCursor
+        return connection
 
     def _set_autocommit(self, autocommit: bool) -> None:
         super()._set_autocommit(autocommit)  # type: ignore[misc]  # the stubs leave out Django's hooks for backends
@@ -104,18 +112,3 @@ class DatabaseWrapper(base.DatabaseWrapper):
         deadline.check()
         super()._commit()  # type: ignore[misc]
         deadline.kept()
-
-
-def _failures(pool: Any) -> tuple[int, int]:
-    """How many connections of a pool were not to be had, or were lost, so far."""
-    stats = pool.get_stats() if pool is not None else {}
-    return stats.get("connections_errors", 0), stats.get("connections_lost", 0)
-
-
-def refuse_dead(pool: Any, connection: "psycopg.Connection[Any]") -> None:
-    """Raise ``psycopg.OperationalError`` for a connection that the server has closed, and look through the others."""
-    poller = select.poll()
-    poller.register(connection.fileno(), select.POLLIN)
-    if poller.poll(0):
-        pool.check()
-        raise psycopg.OperationalError("the server has closed the connection")

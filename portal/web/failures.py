@@ -19,7 +19,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     problem = outages.note(sys.exc_info()[1])
     if problem is None:
         return server_error(request)
-    return _tell(request, problem)
+    return refuse(request, problem)
 
 
 class Refusals(MiddlewareMixin):
@@ -28,11 +28,12 @@ class Refusals(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """The refusal as a page or a document; anything else stays an error."""
         if isinstance(error, Problem) and error.status in (429, 503):
-            return _tell(request, error)
+            return refuse(request, error)
         return None
 
 
-def _tell(request: HttpRequest, problem: Problem) -> HttpResponse:
+def refuse(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """A refusal for now (429, 503, 507) as a page, or as a document. Reads no rows."""
     answer = problems.respond(problem)
     if request.path_info.startswith(PROGRAMS) or not request.accepts("text/html"):
         return answer

@@ -174,9 +174,7 @@ def test_every_make_target_has_its_help() -> None:
 
 def test_the_limits_that_the_operations_page_names() -> None:
     page = (DOCS / "operations.md").read_text(encoding="utf-8")
-    from hooks_app.api.reading import THREADS
-
-    assert THREADS == 4
-    assert "four threads per web process" in page
+    assert settings.THREADS == 8
+    assert "eight threads per web process" in page
     assert f"{settings.STREAMS_PER_CALLER} event streams per process" in page
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == 8 * 1024 * 1024

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from hooks_app import confirmations, keys
-from hooks_app.api import reading
 from hooks_app.api import waiting as lasting
 from hooks_app.models import ConfirmationRequest, RuntimeKey
 from portal import audit, tokens, wakeups
+from portal.serving.threads import threads
 from tests.machinery.live import Portal, open_wait, read_all, until
 
 Make = Callable[..., ConfirmationRequest]
@@ -172,10 +173,10 @@ def test_hundreds_wait_on_few_threads_and_connections(portal: Portal, world: Any
     files = len(os.listdir("/dev/fd"))
     connections = [open_wait(portal.url, path(row, 60), world.key) for row in rows]
     until(lambda: wakeups.waiting() == 300, seconds=60, what="300 subscriptions")
-    until(lambda: not reading._pool._work_queue.qsize(), seconds=60, what="the end of the first reads")
-    assert threading.active_count() - before <= reading.THREADS
+    until(lambda: not threads().waiting(), seconds=60, what="the end of the first reads")
+    assert threading.active_count() - before <= settings.THREADS
     # Both ends of 300 sockets, and few more: no database connection each.
-    assert len(os.listdir("/dev/fd")) - files <= 600 + 4 * reading.THREADS
+    assert len(os.listdir("/dev/fd")) - files <= 600 + 4 * settings.THREADS
     ConfirmationRequest.objects.filter(pk__in=[row.pk for row in rows]).update(
         status="cancelled", ended_at=rows[0].created_at
     )

@@ -14,10 +14,10 @@ from django.test import Client
 
 from channels_app.models import Interaction
 from hooks_app.models import ConfirmationRequest, Decision
-from portal import patience
 from portal.lib import deadline
 from portal.lib.deadline import OutOfTime
 from portal.models import Organization
+from portal.serving import lanes
 from tests import make
 from tests.confirmations import world as worlds
 from tests.confirmations.world import ARGS, World, state
@@ -40,8 +40,8 @@ def world(transactional_db: None) -> World:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = tuple(patience.Patience(one.prefix, SHORT, one.strict) for one in patience.TABLE)
-    monkeypatch.setattr(patience, "TABLE", table)
+    table = tuple(lanes.Patience(one.prefix, SHORT, one.strict) for one in lanes.TABLE)
+    monkeypatch.setattr(lanes, "TABLE", table)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def test_readiness_is_told_in_time(monkeypatch: pytest.MonkeyPatch, world: World
     with held():
         began = time.monotonic()
         answer = Client().get("/readyz")
-        assert time.monotonic() - began < patience.of("/readyz").seconds + SLACK
+        assert time.monotonic() - began < lanes.patience("/readyz").seconds + SLACK
     found = answer.json()["checks"]["database"]
     assert (answer.status_code, found["ok"]) == (503, False)
     assert "held by somebody else" in found["detail"]
@@ -210,6 +210,6 @@ def test_single_statements_of_a_web_process_wait_briefly(
 
 @pytest.mark.parametrize("path", ["/channels/acme/ops-feishu/callback", "/channels/x"])
 def test_a_platform_waits_for_three_seconds(path: str) -> None:
-    assert patience.of(path).strict
-    assert patience.of(path).seconds <= 2
-    assert patience.of("/api/v1/confirmations").seconds < 5
+    assert lanes.patience(path).strict
+    assert lanes.patience(path).seconds <= 2
+    assert lanes.patience("/api/v1/confirmations").seconds < 5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from portal import patience
+from portal.serving import lanes
 from tests.confirmations import world as worlds
 from tests.confirmations.world import World
 from tests.races import crowd
@@ -35,8 +35,8 @@ def _quiet() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty-four at once on a busy machine take longer than a person's client waits; tests/outages is about that."""
-    table = tuple(patience.Patience(one.prefix, crowd.PATIENCE, one.strict) for one in patience.TABLE)
-    monkeypatch.setattr(patience, "TABLE", table)
+    table = tuple(lanes.Patience(one.prefix, crowd.PATIENCE, one.strict) for one in lanes.TABLE)
+    monkeypatch.setattr(lanes, "TABLE", table)
 
 
 @pytest.fixture

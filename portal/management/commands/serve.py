@@ -96,24 +96,14 @@ def require_migrations() -> None:
     """Raise ``CommandError`` unless the database can be reached and has every migration."""
     connection = connections["default"]
     try:
-        _connect_once(connection)
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except DatabaseError as error:
         raise CommandError(f"the database can't be reached: {str(error).splitlines()[0]}") from None
     finally:
         connection.close()
-        if hasattr(connection, "close_pool"):
-            connection.close_pool()  # its threads would not survive a fork
     if missing:
         raise CommandError(f"the database lacks {len(missing)} migrations; run: python manage.py migrate")
-
-
-def _connect_once(connection: Any) -> None:
-    """Connect without the pool, which would try again and again, and log each time."""
-    if connection.vendor == "postgresql":
-        with connection.wrap_database_errors:
-            connection.Database.connect(**connection.get_connection_params()).close()
 
 
 def follow_address(host: str, port: int) -> None:
