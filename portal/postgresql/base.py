@@ -71,6 +71,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Raises psycopg's ``OperationalError``.
         """
         connection = super().get_new_connection(conn_params)
+        connection.autocommit = True  # as Django wants it; what follows is no transaction
         if is_direct(connection):
             if deadline.serving():
                 connection.execute(f"SET lock_timeout = {round(deadline.SINGLE * 1000)}")
