@@ -4,26 +4,22 @@ A request's policy is frozen; the person is not: whether somebody is active, a m
 bound to the account that tapped, is read at each vote.
 """
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from hookgate import addresses
 
 from channels_app.models import Channel, Identity
+from hooks_app import scopes
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from hooks_app.models.policies import Scope
+from hooks_app.scopes import Facts
 from portal import access
 from portal.lib import clock
 from portal.lib.problems import Problem
-from portal.models import Absence, GroupMember, Membership, Role, User
-
-_APPROVERS = (Role.APPROVER, Role.ADMIN)
-# Where somebody who is away can be stood in for.
-_SUBSTITUTED = (Scope.AGENT_OWNER, Scope.APPROVERS, Scope.GROUP)
+from portal.models import Absence, GroupMember, Role, User
 
 
 @dataclass(frozen=True)
@@ -85,59 +81,39 @@ def _accounts_of(request: ConfirmationRequest, user: User) -> set[str]:
 
 def principals(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
     """The active members who have a seat of their own in the stage: whom its scope names, wherever they are now."""
-    members = User.objects.filter(is_active=True, memberships__organization_id=request.organization_id)
-    match stage.scope:
-        case Scope.INITIATOR:
-            return (
-                members.filter(pk=request.initiator_user_id) if request.initiator_user_id else members.none()
-            )
-        case Scope.ORG_MEMBERS:
-            return members
-        case Scope.AGENT_OWNER:
-            return members.filter(pk=request.agent.owner_id) if request.agent.owner_id else members.none()
-        case Scope.APPROVERS:
-            return members.filter(pk__in=_approver_ids(request.organization_id))
-        case Scope.GROUP:
-            group = GroupMember.objects.filter(group__in=[stage.group]).values("user_id")
-            return members.filter(pk__in=group)
-    # channel_members: nobody by name; an account of the chat decides by tapping.
-    return members.none()
+    return scopes.principals(stage.scope, Facts.of(request, stage))
 
 
 def people(request: ConfirmationRequest, stage: Stage) -> QuerySet[User]:
     """The active members whom the stage's scope lets decide, the initiator's own approval not yet ruled out: its
     principals, and those who stand in for one of them today."""
-    seats = principals(request, stage)
-    if stage.scope not in _SUBSTITUTED:
-        return seats
-    members = User.objects.filter(is_active=True, memberships__organization_id=request.organization_id)
-    away = _absences(request, stage).values("substitute_id")
-    return members.filter(Q(pk__in=seats.values("pk")) | Q(pk__in=away))
+    return scopes.people(stage.scope, Facts.of(request, stage), forbids_self=_forbids_self(request))
 
 
 def substitutions(
     request: ConfirmationRequest, stage: Stage, substitutes: Iterable[UUID]
 ) -> list[tuple[UUID, UUID]]:
     """``(substitute, absent principal)`` for those of ``substitutes`` who may decide, the earliest absence first."""
-    if stage.scope not in _SUBSTITUTED:
+    if stage.scope not in scopes.SUBSTITUTED:
         return []
     able = User.objects.filter(
         is_active=True, memberships__organization_id=request.organization_id, pk__in=list(substitutes)
     )
-    rows = _absences(request, stage).filter(substitute__in=able.values("pk"))
+    absences = scopes.absences(stage.scope, Facts.of(request, stage), forbids_self=_forbids_self(request))
+    rows = absences.filter(substitute__in=able.values("pk"))
     return list(rows.order_by("first_day", "pk").values_list("substitute_id", "user_id"))
 
 
 def count(request: ConfirmationRequest, stage: Stage) -> int:
-    """How many could approve now: the seats that different people can fill at once.
+    """How many could approve now: the seats that different people can fill at once."""
+    facts = Facts.of(request, stage)
+    return scopes.able(stage.scope, facts, forbids_self=_forbids_self(request)).count()
 
-    Each principal fills their own, also while somebody stands in for them, so a substitute adds none. Where
-    self-approval is forbidden nobody fills the initiator's.
-    """
-    able = principals(request, stage)
-    if request.policy["forbid_self_approval"]:
-        able = able.exclude(pk__in=initiators(request).values("pk"))
-    return able.count()
+
+def suffice(request: ConfirmationRequest, stage: Stage) -> bool:
+    """Whether :func:`count` reaches the stage's quorum, in one statement that was composed before."""
+    facts = Facts.of(request, stage)
+    return scopes.enough(stage.scope, facts, stage.quorum, forbids_self=_forbids_self(request))
 
 
 def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> int | None:
@@ -152,7 +128,7 @@ def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> in
         case Scope.ORG_MEMBERS:
             return members.count()
         case Scope.APPROVERS:
-            return members.filter(pk__in=_approver_ids(organization_id)).count()
+            return members.filter(pk__in=scopes.approver_ids(organization_id)).count()
         case Scope.GROUP:
             group = GroupMember.objects.filter(group__in=[group_id]).values("user_id")
             return members.filter(pk__in=group).count()
@@ -160,35 +136,37 @@ def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> in
 
 
 def initiators(request: ConfirmationRequest) -> QuerySet[User]:
-    """Every portal user who is the initiator: as matched at creation, by e-mail now, by runtime identity now.
-
-    Wider than the match of creation on purpose: it only ever takes an approval away.
-    """
-    facts = request.initiator or {}
-    same = Q(pk__in=[request.initiator_user_id])
-    # A runtime that names a person by their address alone sends it as the id.
-    if named := [
-        normal for text in (facts.get("email"), facts.get("id")) if (normal := addresses.find(text))
-    ]:
-        same |= Q(email__in=named)
-    if facts.get("id"):
-        # However the id is written here or there: this only ever takes an approval away.
-        bound = Identity.objects.filter(organization=request.organization_id, app__isnull=True).filter(
-            Q(external_id__in=_spellings(facts["id"])) | Q(external_id__iexact=facts["id"])
-        )
-        same |= Q(pk__in=bound.values("user_id"))
-    return User.objects.filter(same)
+    """Every portal user who is the initiator: as matched at creation, by e-mail now, by runtime identity now."""
+    return scopes.initiators(Facts.of(request, Stage()))
 
 
 def judge(request: ConfirmationRequest, stage: Stage, voter: Voter, decision: str) -> Problem | None:
     """Why ``voter`` may not make this decision, or ``None``. Always a 403 of the contract."""
     if voter.account is None and request.mode == "channel_only":
         return Problem(403, "channel_only", "This request is decided only by a tap on its card.")
-    if not _in_scope(request, stage, voter):
-        return Problem(403, "not_an_approver", _not_an_approver(stage.scope))
-    if decision == "approve" and request.policy["forbid_self_approval"] and _is_initiator(request, voter):
+    if voter.account is not None and not _may_tap(request, voter.account):
+        return _not_an_approver(stage.scope)
+    if stage.scope == Scope.CHANNEL_MEMBERS and voter.account is not None:
+        # The policy says in so many words that the account is enough; a deactivated person's is not.
+        in_scope = voter.user is None or voter.user.is_active
+        is_initiator = voter.user is not None and initiators(request).filter(pk=voter.user.pk).exists()
+    else:
+        found = _standing(request, stage, voter.user)
+        in_scope, is_initiator = found is not None, bool(found)
+    if not in_scope:
+        return _not_an_approver(stage.scope)
+    is_initiator = is_initiator or _is_initiators(request, voter.account)
+    if decision == "approve" and _forbids_self(request) and is_initiator:
         return Problem(403, "self_approval", "The initiator of a call may not approve it.")
     return None
+
+
+def _standing(request: ConfirmationRequest, stage: Stage, user: User | None) -> bool | None:
+    """Whether ``user``, who may decide, is the initiator; ``None`` for who may not decide."""
+    if user is None or stage.scope == Scope.CHANNEL_MEMBERS:
+        return None
+    facts = Facts.of(request, stage)
+    return scopes.standing(stage.scope, facts, user.pk, forbids_self=_forbids_self(request))
 
 
 def may_decide(request: ConfirmationRequest, user: User, decision: str = "approve") -> Problem | None:
@@ -208,9 +186,9 @@ def visible_to(user: User) -> QuerySet[ConfirmationRequest]:
     if not user.is_active:
         return ConfirmationRequest.objects.none()
     stands_for = _stands_for(user)
-    sees_all = Q(organization__in=access.organizations(user, *_APPROVERS, Role.AUDITOR).values("pk"))
+    sees_all = Q(organization__in=access.organizations(user, *scopes.APPROVERS, Role.AUDITOR).values("pk"))
     for organization_id, absent_id in stands_for:
-        if absent_id in _approver_ids(organization_id):
+        if absent_id in scopes.approver_ids(organization_id):
             sees_all |= Q(organization=organization_id)
     groups = GroupMember.objects.filter(user__in=[user.pk, *(absent for _, absent in stands_for)])
     stages = Stage.objects.filter(request=OuterRef("pk")).filter(
@@ -226,28 +204,21 @@ def visible_to(user: User) -> QuerySet[ConfirmationRequest]:
     return ConfirmationRequest.objects.filter(sees_all | (Q(organization__in=member_of) & own))
 
 
-def _in_scope(request: ConfirmationRequest, stage: Stage, voter: Voter) -> bool:
-    if voter.account is not None:
-        if request.mode == "inline_only" or voter.account.channel.organization_id != request.organization_id:
-            return False
-        if stage.scope == Scope.CHANNEL_MEMBERS:
-            # The policy says in so many words that the account is enough; a deactivated person's is not.
-            return voter.user is None or voter.user.is_active
-    return voter.user is not None and people(request, stage).filter(pk=voter.user.pk).exists()
+def _may_tap(request: ConfirmationRequest, account: Account) -> bool:
+    return request.mode != "inline_only" and account.channel.organization_id == request.organization_id
 
 
-def _spellings(text: str) -> list[str]:
-    return [unicodedata.normalize(form, text.strip()) for form in ("NFC", "NFD", "NFKC", "NFKD")]
+def _is_initiators(request: ConfirmationRequest, account: Account | None) -> bool:
+    """Whether the account that tapped is the one that the runtime named."""
+    named = (request.initiator or {}).get("id") or ""
+    return account is not None and account.external_id in scopes.spellings(named)
 
 
-def _is_initiator(request: ConfirmationRequest, voter: Voter) -> bool:
-    facts = request.initiator or {}
-    if voter.account and voter.account.external_id in _spellings(facts.get("id") or ""):
-        return True
-    return voter.user is not None and initiators(request).filter(pk=voter.user.pk).exists()
+def _forbids_self(request: ConfirmationRequest) -> bool:
+    return bool(request.policy["forbid_self_approval"])
 
 
-def _not_an_approver(scope: str) -> str:
+def _not_an_approver(scope: str) -> Problem:
     whom = {
         Scope.INITIATOR: "the initiator of the call",
         Scope.AGENT_OWNER: "the owner of the agent",
@@ -256,30 +227,7 @@ def _not_an_approver(scope: str) -> str:
         Scope.GROUP: "a member of the policy's group",
         Scope.CHANNEL_MEMBERS: "a member of the chat, by tapping the card",
     }
-    return f"Only {whom[Scope(scope)]} may decide this request."
-
-
-def _approver_ids(organization_id: UUID) -> QuerySet[Membership, UUID]:
-    return Membership.objects.filter(
-        organization_id=organization_id, role__in=_APPROVERS, user__is_active=True
-    ).values_list("user_id", flat=True)
-
-
-def _absences(request: ConfirmationRequest, stage: Stage) -> QuerySet[Absence]:
-    """The absences of today, as the organization counts days, whose seats somebody else may fill.
-
-    Nobody stands in for the initiator where self-approval is forbidden: it would be the same approval by proxy.
-    """
-    replaceable = principals(request, stage)
-    if request.policy["forbid_self_approval"]:
-        replaceable = replaceable.exclude(pk__in=initiators(request).values("pk"))
-    today = clock.now().astimezone(ZoneInfo(request.organization.time_zone)).date()
-    return Absence.objects.filter(
-        organization_id=request.organization_id,
-        first_day__lte=today,
-        last_day__gte=today,
-        user__in=replaceable.values("pk"),
-    )
+    return Problem(403, "not_an_approver", f"Only {whom[Scope(scope)]} may decide this request.")
 
 
 def _stands_for(user: User) -> list[tuple[UUID, UUID]]:

@@ -202,9 +202,8 @@ def test_single_statements_of_a_web_process_wait_briefly(
     if connection.vendor == "sqlite":
         pytest.skip("each statement is told the time that is left")
     monkeypatch.setattr(deadline, "_serving", True)
-    with psycopg.connect(**connection.get_connection_params()) as fresh:
-        backend: Any = connection
-        assert backend._configure_connection(fresh)
+    backend: Any = connection
+    with backend.get_new_connection(backend.get_connection_params()) as fresh:
         assert fresh.execute("SHOW lock_timeout").fetchone() == ("2s",)
 
 
