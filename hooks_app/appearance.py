@@ -5,8 +5,11 @@ from typing import Any
 from django.conf import settings
 from hookgate import redaction
 
-from hooks_app.models import ConfirmationRequest
+from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
+from portal.lib.composed import Composed, Parameter, remembers
+
+_VOTES = Composed(Decision.objects.select_related("user").filter(request=Parameter("request")))
 
 
 def status_now(request: ConfirmationRequest) -> str:
@@ -20,6 +23,13 @@ def status_now(request: ConfirmationRequest) -> str:
 def redacted(request: ConfirmationRequest, args: Any) -> Any:
     """``args`` without the values at the paths that were frozen with the request."""
     return redaction.redact(args, request.redact)
+
+
+def votes(request: ConfirmationRequest) -> list[Decision]:
+    """The decisions in their order, each with who made it; read unless they are in hand."""
+    if remembers(request, "decisions"):
+        return list(request.decisions.all())
+    return _VOTES.rows(request=request.pk)
 
 
 def url(request: ConfirmationRequest) -> str:

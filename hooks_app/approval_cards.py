@@ -51,7 +51,7 @@ def build(request: ConfirmationRequest, *, language: str) -> Card:
     with translation.override(language):
         status = appearance.status_now(request)
         title, tone = _TITLES[status]
-        votes = list(request.decisions.select_related("user"))
+        votes = appearance.votes(request)
         pending = status == ConfirmationRequest.Status.PENDING
         body = arguments(request)
         fields = (*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes))

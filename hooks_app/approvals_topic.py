@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from channels_app.adapters.base import Reply, Tap
 from channels_app.models import Delivery, Identity
-from hooks_app import approval_cards, confirmations, eligibility, seating
+from hooks_app import appearance, approval_cards, confirmations, eligibility, seating
 from hooks_app.confirmations import rows
 from hooks_app.models import ConfirmationRequest
 from portal import metrics
@@ -103,7 +103,7 @@ def _already(row: ConfirmationRequest) -> str:
     decisive = {"approved": "approve", "rejected": "reject"}.get(row.status)
     names = [
         approval_cards.name_of(vote)
-        for vote in row.decisions.select_related("user")
+        for vote in appearance.votes(row)
         if vote.decision == decisive and vote.counts
     ]
     values = {"who": ", ".join(names)}

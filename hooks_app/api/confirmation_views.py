@@ -164,15 +164,18 @@ class RespondView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The same person's same decision again changes nothing and is 200."""
-        found = lookups.votable(self.person, id)
-        body = self.body(requests.Response)
-        if body.args is not None:
-            raise Problem(403, "edit_not_allowed", "The policy does not let approvers change the arguments.")
+        with self.unknown_first(lambda: lookups.check_votable(self.person, id)):
+            body = self.body(requests.Response)
+            if body.args is not None:
+                raise Problem(
+                    403, "edit_not_allowed", "The policy does not let approvers change the arguments."
+                )
         decided = confirmations.decide(
-            request_id=found.pk,
+            request_id=lookups.uuid(id),
             voter=Voter(user=self.person.user),
             decision=body.decision,
             reason=body.reason,
+            may_know=lambda _: lookups.check_votable(self.person, id),
         )
         return _resource(decided, people=True)
 
@@ -195,10 +198,15 @@ class ConsumeView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The same `attempt` again is 200 again until an outcome is reported; another one is 409."""
-        found = lookups.own_confirmation(self.runtime, id)
-        body = self.body(requests.Consumption)
+        found, reach = lookups.own_confirmation(self.runtime, id)
+        with self.unknown_first(lambda: lookups.check_reach(self.runtime, id)):
+            body = self.body(requests.Consumption)
         consumed = confirmations.consume(
-            request=found, args_digest=body.args_digest, attempt=body.attempt, actor=self.runtime.actor
+            request=found,
+            args_digest=body.args_digest,
+            attempt=body.attempt,
+            actor=self.runtime.actor,
+            reach=reach,
         )
         answer = _resource(consumed)
         # Whose use it is: a runtime runs the tool on its own attempt only.
@@ -221,10 +229,11 @@ class OutcomeView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The same again is 200; `unknown` may become one of the others."""
-        found = lookups.own_confirmation(self.runtime, id)
-        body = self.body(requests.Outcome)
+        found, reach = lookups.own_confirmation(self.runtime, id)
+        with self.unknown_first(lambda: lookups.check_reach(self.runtime, id)):
+            body = self.body(requests.Outcome)
         reported = confirmations.report_outcome(
-            request=found, status=body.status, detail=body.detail, actor=self.runtime.actor
+            request=found, status=body.status, detail=body.detail, actor=self.runtime.actor, reach=reach
         )
         return _resource(reported)
 
@@ -244,9 +253,10 @@ class CancelView(Endpoint):
     )
     def post(self, request: Request, id: str) -> Response:
         """The body may be left out."""
-        found = lookups.own_confirmation(self.runtime, id)
-        self.body(requests.Nothing)
-        return _resource(confirmations.cancel(request=found, actor=self.runtime.actor))
+        found, reach = lookups.own_confirmation(self.runtime, id)
+        with self.unknown_first(lambda: lookups.check_reach(self.runtime, id)):
+            self.body(requests.Nothing)
+        return _resource(confirmations.cancel(request=found, actor=self.runtime.actor, reach=reach))
 
 
 def _resource(request: ConfirmationRequest, *, people: bool = False) -> Response:

@@ -1,5 +1,7 @@
 """The base of every view of the API."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 from hookgate import canonical
@@ -13,7 +15,7 @@ from hooks_app.api import parsers, permits
 from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
 from hooks_app.api.permits import Permit
 from portal.api import bodies
-from portal.lib.problems import FieldError, invalid
+from portal.lib.problems import FieldError, Problem, invalid
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -63,6 +65,16 @@ class Endpoint(APIView):
     def body(self, model: type[B]) -> B:
         """The request body as ``model``. Raises 400, 413, 415."""
         return parsers.read(self.request._request, model, limit=self.body_limit, max_depth=self.body_depth)
+
+    @contextmanager
+    def unknown_first(self, check: Callable[[], None]) -> Iterator[None]:
+        """A refusal in the block is told only to who passes ``check``, which raises 404 for who may not know of what is
+        asked about. Verbs find that out themselves when nothing else is wrong."""
+        try:
+            yield
+        except Problem:
+            check()
+            raise
 
     def query(self, model: type[B]) -> B:
         """The query parameters as ``model``. Raises 400."""

@@ -15,6 +15,7 @@ from hooks_app import confirmations, eligibility
 from hooks_app.api import permits
 from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
 from hooks_app.api.permits import Permit
+from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import access
 from portal.lib import ids
@@ -111,27 +112,26 @@ def _compose(*, of_agent: bool, whole: bool) -> Composed[ConfirmationRequest]:
     return Composed(rows.filter(pk=Parameter("id")))
 
 
-def own_confirmation(caller: RuntimeCaller, reference: str) -> ConfirmationRequest:
-    """The request with the id ``reference`` for a verb that reads it itself: nothing but its id is there.
+def own_confirmation(caller: RuntimeCaller, reference: str) -> tuple[ConfirmationRequest, Reach]:
+    """The request with the id ``reference``, not yet read, for a verb that reads it itself and refuses what lies outside
+    the reach. Raises 404 ``not_found`` for what is no id."""
+    return ConfirmationRequest(pk=uuid(reference)), Reach(caller.organization_id, caller.agent_id)
 
-    Raises 404 ``not_found``.
-    """
-    found = _of_key(caller, reference, whole=False)
-    if found is None:
+
+def check_reach(caller: RuntimeCaller, reference: str) -> None:
+    """Raises 404 ``not_found`` unless ``caller`` may know of the request."""
+    if _of_key(caller, reference, whole=False) is None:
         raise not_found()
-    return found
 
 
-def votable(caller: PersonCaller, reference: str) -> ConfirmationRequest:
-    """The request that a person wants to decide: any of an organization the person belongs to.
+def check_votable(caller: PersonCaller, reference: str) -> None:
+    """Raises 404 ``not_found`` unless the request is of an organization that the person belongs to.
 
     Wider than what the person may read, so that a member who is no approver is told so instead of 404.
     """
     rows = access.rows(ConfirmationRequest.objects.all(), caller.user, *access.EVERYBODY)
-    found = rows.filter(pk=uuid(reference)).only("pk").first()
-    if found is None:
+    if not rows.filter(pk=uuid(reference)).exists():
         raise not_found()
-    return found
 
 
 def confirmation_resource(caller: Caller, reference: str) -> dict[str, Any]:

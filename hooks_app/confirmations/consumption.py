@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from hooks_app import appearance, digests, registry
 from hooks_app.confirmations import rows, story, switches, transitions
+from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest
 from portal.audit import Actor
 from portal.lib import clock, crypto
@@ -18,16 +19,23 @@ Outcome = ConfirmationRequest.Outcome
 
 
 def consume(
-    *, request: ConfirmationRequest, args_digest: str, attempt: UUID, actor: Actor | None = None
+    *,
+    request: ConfirmationRequest,
+    args_digest: str,
+    attempt: UUID,
+    actor: Actor | None = None,
+    reach: Reach | None = None,
 ) -> ConfirmationRequest:
     """Let ``attempt`` run what was approved. Everything is judged now: the answer holds for this moment only.
+
+    Of ``request`` nothing but its id is believed; ``reach`` is what the caller may name.
 
     The same attempt again is answered alike until an outcome is reported (its first answer may have been lost), but
     never past a switch that stops the agent. Raises 409 ``not_approved``, ``already_consumed``, ``args_mismatch``,
     ``agent_disabled``, ``halted``, ``read_only``, ``approval_lapsed``.
     """
     with transaction.atomic():
-        row = rows.load(request.pk)
+        row = rows.load(request.pk, reach)
         _judge(row, args_digest, attempt)
         if row.consumed_at is not None:
             story.consumed_again(row)
@@ -60,9 +68,16 @@ def consume(
 
 
 def report_outcome(
-    *, request: ConfirmationRequest, status: str, detail: str | None = None, actor: Actor | None = None
+    *,
+    request: ConfirmationRequest,
+    status: str,
+    detail: str | None = None,
+    actor: Actor | None = None,
+    reach: Reach | None = None,
 ) -> ConfirmationRequest:
     """Record how the consumed call ended. ``unknown`` may still become one of the others.
+
+    Of ``request`` nothing but its id is believed; ``reach`` is what the caller may name.
 
     The same status again changes nothing. Raises 400 ``invalid``, 409 ``not_consumed``, ``outcome_conflict``.
     """
@@ -74,7 +89,7 @@ def report_outcome(
         won = ConfirmationRequest.objects.filter(
             replaceable, pk=request.pk, consumed_at__isnull=False
         ).update(outcome=status, outcome_detail=detail or None, outcome_at=clock.now())
-        row = rows.load(request.pk)
+        row = rows.load(request.pk, reach)
         if won:
             transitions.record(
                 row,

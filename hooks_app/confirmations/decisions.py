@@ -1,6 +1,6 @@
 """Deciding: one person's vote, and what it makes of the request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from hooks_app.seating import Seating, SeatTaken
 from portal import audit
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock
+from portal.lib.composed import remember
 from portal.lib.problems import FieldError, Problem, invalid
 
 MAX_REASON = 2000
@@ -33,12 +34,14 @@ def decide(
     decision: str,
     reason: str | None = None,
     path: str = "api",
+    may_know: Callable[[UUID], None] | None = None,
 ) -> ConfirmationRequest:
     """Count ``voter``'s ``approve`` or ``reject``, and end the request when the quorum is reached.
 
     The row is *taken* first (its ``votes`` column, only while it is pending and in time), and everything is judged
     behind that lock: two last votes at once would otherwise each count the other's as missing. A refusal undoes the
-    taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. Returns the request as it stands; the same
+    taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. ``may_know`` raises 404 ``not_found`` for who may not
+    hear of the request; it is asked where no vote is recorded, as who may vote may know. Returns the request as it stands; the same
     decision of the same person again changes nothing.
 
     Raises :class:`Problem`: 400 ``invalid``, ``reason_required``; 403 ``not_an_approver``, ``self_approval``,
@@ -48,7 +51,11 @@ def decide(
     try:
         with transaction.atomic():
             return _vote(request_id, voter, decision, reason, path)
-    except _Unchanged:
+    except (_Unchanged, Problem) as outcome:
+        if may_know is not None:
+            may_know(request_id)
+        if isinstance(outcome, Problem):
+            raise
         return rows.load(request_id)
 
 
@@ -59,9 +66,10 @@ def _vote(
     taken = ConfirmationRequest.objects.filter(
         pk=request_id, status=Status.PENDING, expires_at__gt=now
     ).update(votes=F("votes") + 1)
-    row = rows.load(request_id)
+    row = rows.load_with_stages(request_id)
     stage = eligibility.current_stage(row)
-    votes = list(stage.decisions.select_related("user"))
+    # Each vote that stays has taken the row: the first to do so finds none.
+    votes = list(stage.decisions.select_related("user")) if row.votes > taken else []
     earlier = eligibility.earlier(row, votes, voter)
     if earlier is not None:
         return _repeat(row, stage, votes, earlier, voter, decision, is_open=bool(taken))
@@ -78,7 +86,9 @@ def _vote(
             errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
         )
     seated = _take_seat(row, stage, votes, voter)
-    _record(row, stage, voter, decision, reason, now)
+    cast = _record(row, stage, voter, decision, reason, now)
+    if stage.number == 1:
+        remember(row, "decisions", [*votes, cast])
     story.voted(row, decision, path)
     _conclude(row, stage, _actor(voter), decision, reason, counted=seated.count(decision) + 1)
     return row
@@ -164,9 +174,9 @@ def _needed(stage: Stage, decision: str) -> int:
 
 def _record(
     row: ConfirmationRequest, stage: Stage, voter: Voter, decision: str, reason: str | None, now: datetime
-) -> None:
+) -> Decision:
     account = voter.account
-    Decision.objects.create(
+    cast = Decision.objects.create(
         request=row,
         stage=stage,
         decision=decision,
@@ -180,6 +190,7 @@ def _record(
         at=now,
     )
     _note(row, stage, voter, "decision.recorded", decision, reason)
+    return cast
 
 
 def _account_facts(voter: Voter) -> dict[str, str] | None:

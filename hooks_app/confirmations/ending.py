@@ -8,6 +8,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from hooks_app import appearance
 from hooks_app.confirmations import delivery, rows, transitions
+from hooks_app.confirmations.rows import Reach
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock
@@ -22,13 +23,15 @@ Status = ConfirmationRequest.Status
 log = structlog.get_logger(__name__)
 
 
-def cancel(*, request: ConfirmationRequest, actor: Actor | None = None) -> ConfirmationRequest:
+def cancel(
+    *, request: ConfirmationRequest, actor: Actor | None = None, reach: Reach | None = None
+) -> ConfirmationRequest:
     """Withdraw a pending request: its runtime gave the call up. Cancelling again changes nothing.
 
-    Raises 409 ``already_decided`` for a request that has ended otherwise.
+    Of ``request`` nothing but its id is believed; ``reach`` is what the caller may name. Raises 409 ``already_decided`` for a request that has ended otherwise.
     """
     with transaction.atomic():
-        row = rows.load(request.pk)
+        row = rows.load(request.pk, reach)
         if transitions.end(row, Status.CANCELLED, now=clock.now(), actor=actor or rows.runtime_actor(row)):
             return row
         row = rows.load(request.pk)

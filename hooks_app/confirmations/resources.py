@@ -8,11 +8,8 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from channels_app import deliveries
 from hooks_app import appearance, digests
 from hooks_app.confirmations import rows
-from hooks_app.models import ConfirmationRequest, Decision
+from hooks_app.models import Agent, ConfirmationRequest, Decision
 from portal.lib import clock
-from portal.lib.composed import Composed, Parameter
-
-_DECISIONS = Composed(Decision.objects.select_related("user").filter(request=Parameter("request")))
 
 
 def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
@@ -36,11 +33,13 @@ def represent(request: ConfirmationRequest, *, people: bool = True) -> dict[str,
     ``people``: who reads is a person, and gets no digest where a part of the arguments is hidden.
     """
     sent = represent_deliveries(request)
-    return _resource(request, _DECISIONS.rows(request=request.pk), sent, people=people, whole=True)
+    return _resource(request, appearance.votes(request), sent, people=people, whole=True)
 
 
 def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
-    """The resource's ``deliveries`` alone."""
+    """The resource's ``deliveries`` alone. No card was ever made for a request of an agent that asks in the inbox."""
+    if request.mode == Agent.Mode.INLINE_ONLY:
+        return []
     topic = rows.topic(request.pk)
     return deliveries.represent([topic])[topic]
 

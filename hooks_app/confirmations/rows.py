@@ -1,11 +1,12 @@
 """Reading requests: the joins that every verb needs, the topic of their cards, the wake-ups they give."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
-from hooks_app.models import ConfirmationRequest
+from hooks_app.models import ConfirmationRequest, Stage
 from portal import wakeups
 from portal.audit import Actor
-from portal.lib.composed import Composed, Parameter
+from portal.lib.composed import Composed, Parameter, remember
 from portal.lib.problems import not_found
 
 TOPIC_PREFIX = "confirmation"
@@ -15,14 +16,48 @@ _BY_ID = Composed(
     )
 )
 
+_STAGES = Composed(
+    Stage.objects.select_related("request__agent", "request__organization", "request__initiator_user")
+    .filter(request=Parameter("id"))
+    .order_by("number")
+)
 
-def load(request_id: UUID) -> ConfirmationRequest:
-    """The request as it stands now, with agent, owner and organization. Raises 404 ``not_found``."""
+
+@dataclass(frozen=True)
+class Reach:
+    """The requests that a runtime key reaches: its organization's, and of its own agent alone if it names one."""
+
+    organization_id: UUID
+    agent_id: UUID | None = None
+
+    def check(self, row: ConfirmationRequest) -> None:
+        """Raises 404 ``not_found`` for a request that lies outside."""
+        if row.organization_id != self.organization_id or self.agent_id not in {None, row.agent_id}:
+            raise not_found()
+
+
+def load_with_stages(request_id: UUID) -> ConfirmationRequest:
+    """As :func:`load`, with its stages, in one statement."""
+    stages = _STAGES.rows(id=request_id)
+    if not stages:
+        raise not_found()
+    row = stages[0].request
+    for stage in stages:
+        stage.request = row
+    row.agent.organization = row.organization
+    remember(row, "stages", stages)
+    return row
+
+
+def load(request_id: UUID, reach: Reach | None = None) -> ConfirmationRequest:
+    """The request as it stands now, with agent, initiator and organization. Raises 404 ``not_found``."""
     row = _BY_ID.first(id=request_id)
     if row is None:
         raise not_found()
     # It is the same one, and was read with the row.
     row.agent.organization = row.organization
+    if reach is not None:
+        reach.check(row)
     return row
 
 

@@ -8,7 +8,7 @@ from django.db.models import Q
 from channels_app import deliveries
 from hooks_app import approval_cards
 from hooks_app.confirmations import rows, story
-from hooks_app.models import ConfirmationRequest
+from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
 from portal.audit import Actor
 
@@ -64,6 +64,8 @@ def record(row: ConfirmationRequest, action: str, *, actor: Actor, data: dict[st
 
 def replace_cards(row: ConfirmationRequest) -> None:
     """Let every card of the request show how it stands now."""
+    if row.mode == Agent.Mode.INLINE_ONLY:
+        return  # it never had one
     deliveries.replace(
         topic=rows.topic(row.pk),
         render=lambda channel: approval_cards.build(row, language=channel.language),

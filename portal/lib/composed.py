@@ -63,3 +63,18 @@ class Composed(Generic[M]):
         bound.connection = connections[self._queryset.db]  # each thread has its own
         bound.as_sql = lambda *_args, **_more: (self._sql, given)  # type: ignore[method-assign]
         return bound
+
+
+def remember(row: Model, relation: str, related: Sequence[Model]) -> None:
+    """Let ``row.RELATION.all()`` be ``related``, which the caller has in hand, as a prefetch would."""
+    known: QuerySet[Model] = getattr(row, relation).all()
+    # Where a queryset keeps what it has read.
+    known._result_cache = list(related)
+    known._prefetch_done = True  # type: ignore[attr-defined]  # the stubs leave it out
+    held: dict[str, Any] = row.__dict__.setdefault("_prefetched_objects_cache", {})
+    held[relation] = known
+
+
+def remembers(row: Model, relation: str) -> bool:
+    """Whether ``row.RELATION.all()`` costs nothing."""
+    return relation in row.__dict__.get("_prefetched_objects_cache", {})
