@@ -56,6 +56,29 @@ def enqueue(
     return [_want(channel, recipient, topic, card, send_before) for recipient in _recipients(channel)]
 
 
+@transaction.atomic
+def open_topic(
+    *, topic: str, cards: Iterable[tuple[Channel, Card]], send_before: datetime | None = None
+) -> list[Delivery]:
+    """As :func:`enqueue` for the first cards of a topic that nobody has a card of, through any number of channels: one
+    statement for all."""
+    made = [
+        (
+            channel,
+            Delivery(
+                channel=channel, recipient=recipient, topic=topic, **_content(channel, card, send_before)
+            ),
+        )
+        for channel, card in cards
+        for recipient in _recipients(channel)
+    ]
+    Delivery.objects.bulk_create([row for _, row in made])
+    for channel, row in made:
+        outbox.tell("delivery.queued", row, channel)
+        poke_on_commit(row.pk)
+    return [row for _, row in made]
+
+
 def _recipients(channel: Channel) -> list[str]:
     try:
         return bots.recipients(channel)
@@ -65,17 +88,7 @@ def _recipients(channel: Channel) -> list[str]:
 
 
 def _want(channel: Channel, recipient: str, topic: str, card: Card, send_before: datetime | None) -> Delivery:
-    now = clock.now()
-    ref = secrets.token_urlsafe(18)
-    content: dict[str, Any] = {
-        "organization_id": channel.organization_id,
-        "card": card.to_json(),
-        "ref": ref,
-        "ref_digest": bearer_digest(ref),
-        "due_at": now,
-        "send_before": send_before,
-        "created_at": now,
-    }
+    content = _content(channel, card, send_before)
     row, new = Delivery.objects.get_or_create(
         channel=channel, recipient=recipient, topic=topic, defaults=content
     )
@@ -85,6 +98,21 @@ def _want(channel: Channel, recipient: str, topic: str, card: Card, send_before:
     else:
         _show(Delivery.objects.select_for_update(no_key=True).get(pk=row.pk), card)
     return row
+
+
+def _content(channel: Channel, card: Card, send_before: datetime | None) -> dict[str, Any]:
+    """The columns of a delivery that nobody has tried yet."""
+    now = clock.now()
+    ref = secrets.token_urlsafe(18)
+    return {
+        "organization_id": channel.organization_id,
+        "card": card.to_json(),
+        "ref": ref,
+        "ref_digest": bearer_digest(ref),
+        "due_at": now,
+        "send_before": send_before,
+        "created_at": now,
+    }
 
 
 @transaction.atomic
@@ -122,16 +150,19 @@ def represent(topics: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     else:
         rows = _DELIVERIES.filter(topic__in=list(shown))
     for row in rows:
-        shown[row.topic].append(
-            {
-                "channel": row.channel.slug,
-                "recipient": row.recipient,
-                "status": row.status,
-                "attempts": row.attempts,
-                "last_error": row.last_error,
-            }
-        )
+        shown[row.topic].append(represent_one(row))
     return shown
+
+
+def represent_one(row: Delivery) -> dict[str, Any]:
+    """One delivery as the API shows it."""
+    return {
+        "channel": row.channel.slug,
+        "recipient": row.recipient,
+        "status": row.status,
+        "attempts": row.attempts,
+        "last_error": row.last_error,
+    }
 
 
 def forget(topics: Collection[str]) -> int:

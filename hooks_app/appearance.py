@@ -1,5 +1,6 @@
 """What anybody may see of a request, whichever way it is shown."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -7,8 +8,10 @@ from hookgate import redaction
 
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
-from portal.lib.composed import Composed, Parameter, remembers
+from portal.lib.composed import Composed, Parameter
 
+# Where a row keeps its decisions while they are in hand.
+_HELD = "_votes"
 _VOTES = Composed(Decision.objects.select_related("user").filter(request=Parameter("request")))
 
 
@@ -27,9 +30,13 @@ def redacted(request: ConfirmationRequest, args: Any) -> Any:
 
 def votes(request: ConfirmationRequest) -> list[Decision]:
     """The decisions in their order, each with who made it; read unless they are in hand."""
-    if remembers(request, "decisions"):
-        return list(request.decisions.all())
-    return _VOTES.rows(request=request.pk)
+    held: Sequence[Decision] | None = vars(request).get(_HELD)
+    return list(held) if held is not None else _VOTES.rows(request=request.pk)
+
+
+def keep_votes(request: ConfirmationRequest, votes: Sequence[Decision]) -> None:
+    """These are all decisions of a request, which the caller holds locked or has just made."""
+    vars(request)[_HELD] = votes
 
 
 def url(request: ConfirmationRequest) -> str:

@@ -43,15 +43,15 @@ WHO: dict[str, Promise] = {
 }
 
 
-def build(request: ConfirmationRequest, *, language: str) -> Card:
-    """The card of ``request`` as it stands now. Only a pending one has buttons.
+def build(request: ConfirmationRequest, *, language: str, votes: list[Decision] | None = None) -> Card:
+    """The card of ``request`` as it stands now, its ``votes`` read if need be. Only a pending one has buttons.
 
     Approve needs the whole body: an adapter that can't show all arguments takes it away.
     """
     with translation.override(language):
         status = appearance.status_now(request)
         title, tone = _TITLES[status]
-        votes = appearance.votes(request)
+        votes = appearance.votes(request) if votes is None else votes
         pending = status == ConfirmationRequest.Status.PENDING
         body = arguments(request)
         fields = (*_facts(request, pending, votes), *(_vote(request, vote) for vote in votes))

@@ -11,4 +11,10 @@ LENGTH = 160
 
 def of(args: Any, redact: Iterable[str]) -> str:
     """The first 160 characters of the canonical JSON of ``args``, the values at the paths ``redact`` hidden."""
-    return canonical.canonicalize(redaction.redact(args, redact)).decode("utf-8")[:LENGTH]
+    return beginning(canonical.canonicalize(redaction.redact(args, redact)))
+
+
+def beginning(shown: bytes) -> str:
+    """The same of arguments in canonical form, as people see them."""
+    # A character has at most four bytes; what is cut off in the middle of one lies behind them all.
+    return shown[: LENGTH * 4].decode("utf-8", "ignore")[:LENGTH]

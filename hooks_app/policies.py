@@ -1,5 +1,6 @@
 """Which approval policy holds for a call, and its content frozen for one request."""
 
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +60,17 @@ def freeze(organization: Organization, slug: str) -> dict[str, Any]:
         "group": row.group.slug if row.group else None,
         "group_id": str(row.group_id) if row.group_id else None,
     }
+
+
+def frozen(organization: Organization, slug: str) -> dict[str, Any]:
+    """As :func:`freeze`, for an ``organization`` that was read in this request: a policy can't change while its
+    ``inputs_version`` stays, so it is read once for each. Nobody may change what this returns."""
+    return _frozen(organization.pk, organization.inputs_version, slug)
+
+
+@lru_cache(maxsize=1024)
+def _frozen(organization_id: UUID, _inputs_version: int, slug: str) -> dict[str, Any]:
+    return freeze(Organization(pk=organization_id), slug)
 
 
 def group_id(policy: dict[str, Any]) -> UUID | None:

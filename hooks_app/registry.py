@@ -27,6 +27,7 @@ from hooks_app.manifests import Governance
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal import audit, metrics, wakeups
 from portal.lib import clock
+from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import Organization
 
@@ -116,13 +117,16 @@ def head(agent: Agent) -> RegistryHead:
     return found
 
 
-def serve(agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM) -> Served:
+def serve(
+    agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM, found: RegistryHead | None = None
+) -> Served:
     """What a runtime of ``agent`` gets on ``surface``. Whether it may ask for ``eval`` is the caller's to judge.
+    ``found`` is as for :func:`governing`.
 
     Serving ``eval`` is audited: nothing is asked there. Raises ``Problem`` 400 for an unknown surface, 422
     ``registry_unbuildable`` with every reason.
     """
-    now = _servable(agent, surface)
+    now = _servable(agent, surface, found)
     revision = _revision(now)
     state = halting.state(now.agent, now.agent.organization)
     document = manifests.document(revision.manifest, surface=surface, state=state)
@@ -136,12 +140,13 @@ def serve(agent: Agent, surface: str, *, actor: audit.Actor = audit.SYSTEM) -> S
     )
 
 
-def etag(agent: Agent, surface: str) -> str:
-    """The ETag, quotes included, that :func:`serve` would answer with: one read while nothing has changed.
+def etag(agent: Agent, surface: str, found: RegistryHead | None = None) -> str:
+    """The ETag, quotes included, that :func:`serve` would answer with: one read while nothing has changed. ``found`` is
+    as for :func:`governing`.
 
     Raises what :func:`serve` raises.
     """
-    now = _servable(agent, surface)
+    now = _servable(agent, surface, found)
     return tag(_revision(now).pk, surface, halting.state(now.agent, now.agent.organization))
 
 
@@ -177,14 +182,32 @@ def published(agent: Agent) -> Governance:
 
     Raises ``Problem`` 422 ``registry_unbuildable`` with every reason.
     """
-    now = head(agent)
-    _refuse(now, switched_off=False)
-    return _governance(_revision(now).pk)
+    return governance(head(agent))
 
 
-def was_served(agent: Agent, digest: str) -> bool:
+def heads() -> QuerySet[RegistryHead]:
+    """Heads with their agents, organizations and owners, and their revisions without manifests."""
+    return _heads().select_related("agent__owner")
+
+
+def governing(agent: Agent, found: RegistryHead | None = None) -> RegistryHead:
+    """The agent's head, current, with agent, organization and owner as they are now. ``found`` is one of :func:`heads`
+    that was read in this very request; without it, one statement reads it. Raises as :func:`head`."""
+    found = found or _GOVERNING.first(agent=agent.pk)
+    return found if found is not None and _is_current(found) else head(agent)
+
+
+def governance(head: RegistryHead) -> Governance:
+    """What governs a confirmation request under ``head``. Raises ``Problem`` 422 ``registry_unbuildable``."""
+    _refuse(head, switched_off=False)
+    return _governance(_revision(head).pk)
+
+
+def was_served(head: RegistryHead, digest: str) -> bool:
     """Whether ``digest`` is one of the agent's revisions. Nobody is asked on ``eval``, so its digests don't count."""
-    return RegistryRevision.objects.filter(agent=agent, digest=digest).exists()
+    if head.revision is not None and head.revision.digest == digest:
+        return True
+    return RegistryRevision.objects.filter(agent=head.agent_id, digest=digest).exists()
 
 
 def _heads() -> QuerySet[RegistryHead]:
@@ -192,7 +215,11 @@ def _heads() -> QuerySet[RegistryHead]:
 
 
 def _read(agent_id: UUID) -> RegistryHead | None:
-    return _heads().filter(agent_id=agent_id).first()
+    return _HEAD.first(agent=agent_id)
+
+
+_HEAD = Composed(_heads().filter(agent=Parameter("agent")))
+_GOVERNING = Composed(heads().filter(agent=Parameter("agent")))
 
 
 def _is_current(head: RegistryHead) -> bool:
@@ -202,11 +229,11 @@ def _is_current(head: RegistryHead) -> bool:
     )
 
 
-def _servable(agent: Agent, surface: str) -> RegistryHead:
+def _servable(agent: Agent, surface: str, found: RegistryHead | None) -> RegistryHead:
     wrong = manifests.check_surface(surface)
     if wrong is not None:
         raise invalid(wrong)
-    now = head(agent)
+    now = governing(agent, found)
     _refuse(now, switched_off=True)
     return now
 

@@ -80,15 +80,18 @@ class ConfirmationsView(Endpoint):
     def post(self, request: Request) -> Response:
         """201 with a new request; 200 with the same one when this call was asked before."""
         body = self.body(requests.NewConfirmation)
-        agent = lookups.agent(self.caller, body.agent)
+        agent, head = lookups.governed(self.caller, body.agent)
         made, is_new = confirmations.create(
             agent=agent,
+            head=head,
             runtime=self.runtime_name(),
             request=_proposal(body, contract.read(request.headers.get(contract.HEADER))),
             reach=lookups.confirmations_of(self.caller),
             actor=self.runtime.actor,
         )
-        return Response(confirmations.represent(made, people=False), status=201 if is_new else 200)
+        if is_new:
+            return Response(confirmations.represent_new(made), status=201)
+        return Response(confirmations.represent(made, people=False), status=200)
 
 
 def _proposal(body: requests.NewConfirmation, version: int) -> NewRequest:

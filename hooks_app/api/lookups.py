@@ -11,12 +11,13 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from channels_app.models import Channel
-from hooks_app import confirmations, eligibility
+from hooks_app import confirmations, eligibility, registry
 from hooks_app.api import permits
 from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
 from hooks_app.api.permits import Permit
 from hooks_app.confirmations.rows import Reach
-from hooks_app.models import Agent, ConfirmationRequest
+from hooks_app.models import Agent, ConfirmationRequest, RegistryHead
+from hooks_app.scopes import NOBODY
 from portal import access
 from portal.lib import ids
 from portal.lib.composed import Composed, Parameter
@@ -73,6 +74,32 @@ def agent(caller: Caller, reference: str, *roles: str) -> Agent:
     return (by_id or found)[0]
 
 
+def governed(caller: Caller, reference: str) -> tuple[Agent, RegistryHead | None]:
+    """As :func:`agent`, with the agent's registry head in the same statement, for what its registry governs. ``None``
+    for a person, and for an agent that was never published. Raises 404 ``not_found``."""
+    if isinstance(caller, RuntimeCaller):
+        pk = _parse(reference)
+        found = _governed(of_agent=caller.agent_id is not None).rows(
+            organization=caller.organization_id, agent=caller.agent_id, slug=reference, id=pk or NOBODY
+        )
+        by_id = [head for head in found if head.agent_id == pk]
+        for head in by_id or found:
+            return head.agent, head
+    return agent(caller, reference), None
+
+
+@cache
+def _governed(*, of_agent: bool) -> Composed[RegistryHead]:
+    named = Q(agent__slug=Parameter("slug")) | Q(agent=Parameter("id"))
+    rows = access.rows_of_key(
+        registry.heads().filter(named),
+        organization_id=Parameter("organization"),
+        agent_id=Parameter("agent") if of_agent else None,
+        path="agent__organization",
+    )
+    return Composed(rows)
+
+
 def confirmations_of(caller: Caller) -> QuerySet[ConfirmationRequest]:
     """The requests that ``caller`` may see."""
     if isinstance(caller, RuntimeCaller):
@@ -113,8 +140,8 @@ def _compose(*, of_agent: bool, whole: bool) -> Composed[ConfirmationRequest]:
 
 
 def own_confirmation(caller: RuntimeCaller, reference: str) -> tuple[ConfirmationRequest, Reach]:
-    """The request with the id ``reference``, not yet read, for a verb that reads it itself and refuses what lies outside
-    the reach. Raises 404 ``not_found`` for what is no id."""
+    """The request with the id ``reference``, not yet read, for a verb that reads it itself and refuses what lies
+    outside the reach. Raises 404 ``not_found`` for what is no id."""
     return ConfirmationRequest(pk=uuid(reference)), Reach(caller.organization_id, caller.agent_id)
 
 

@@ -15,7 +15,7 @@ from hooks_app.api.authentication import RuntimeCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
-from hooks_app.models import Agent, RegistryRevision
+from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from portal import metrics, outages
 from portal.lib import clock
 from portal.lib.problems import FieldError, invalid, not_found
@@ -60,16 +60,16 @@ class RegistryView(Endpoint):
         if surface == EVAL and isinstance(self.caller, RuntimeCaller):
             permits.require_scope(self.caller, EVAL)
         name = self.runtime_name()
-        row = lookups.agent(self.caller, agent)
+        row, head = lookups.governed(self.caller, agent)
         # A proxy that compresses weakens the tag; If-None-Match compares weakly (RFC 9110, 13.1.2).
         held = [tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))]
         if held:
-            etag = registry.etag(row, surface)
+            etag = registry.etag(row, surface, head)
             if "*" in held or etag in held:
-                self._record(row, name, surface, _current_revision(row))
+                self._record(row, name, surface, _current_revision(row, head))
                 metrics.count(measures.REGISTRY_ANSWERS, status="304")
                 return _finish(HttpResponse(status=304, content_type="application/json"), etag)
-        served = registry.serve(row, surface, actor=self.caller.actor)
+        served = registry.serve(row, surface, actor=self.caller.actor, found=head)
         self._record(row, name, surface, served.revision)
         metrics.count(measures.REGISTRY_ANSWERS, status="200")
         return _finish(HttpResponse(served.body, content_type="application/json"), served.etag)
@@ -81,8 +81,8 @@ class RegistryView(Endpoint):
                 runtimes.record(agent, name or UNNAMED, surface, revision)
 
 
-def _current_revision(agent: Agent) -> int | None:
-    revision = registry.head(agent).revision
+def _current_revision(agent: Agent, head: RegistryHead | None) -> int | None:
+    revision = registry.governing(agent, head).revision
     return revision.number if revision else None
 
 

@@ -18,6 +18,7 @@ from hooks_app.confirmations.resources import (
     represent,
     represent_all,
     represent_deliveries,
+    represent_new,
 )
 from hooks_app.eligibility import Voter, tapped
 
@@ -37,6 +38,7 @@ __all__ = [
     "represent",
     "represent_all",
     "represent_deliveries",
+    "represent_new",
     "settle",
     "status_now",
     "sweep",

@@ -1,22 +1,34 @@
 """Asking: a tool call becomes a request, once."""
 
 import math
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
-from hookgate import redaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from channels_app import deliveries, identities
-from hooks_app import approval_cards, digests, eligibility, excerpts, policies, registry, turned_away
-from hooks_app.confirmations import proposals, routing, rows, story, switches, transitions
-from hooks_app.confirmations.proposals import NewRequest
+from channels_app import deliveries
+from channels_app.models import Identity
+from hooks_app import (
+    approval_cards,
+    digests,
+    eligibility,
+    excerpts,
+    policies,
+    registry,
+    turned_away,
+)
+from hooks_app.confirmations import proposals, resources, routing, rows, story, switches, transitions
+from hooks_app.confirmations.proposals import Arguments, NewRequest
 from hooks_app.confirmations.routing import Route
-from hooks_app.models import Agent, ConfirmationRequest, Stage
+from hooks_app.models import Agent, ConfirmationRequest, RegistryHead, Stage
 from hooks_app.models.policies import Scope
 from portal import contract
 from portal.audit import Actor
 from portal.lib import clock
+from portal.lib.composed import Composed, Parameter, remember
 from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import User
 
@@ -31,72 +43,127 @@ class TooManyPending(Problem):
         super().__init__(429, "too_many_pending", detail, retry_after=retry_after)
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A request that nothing speaks against, not yet stored."""
+
+    row: ConfirmationRequest
+    stage: Stage
+    route: Route
+
+
 def create(
     *,
     agent: Agent,
     runtime: str,
     request: NewRequest,
+    head: RegistryHead | None = None,
     reach: QuerySet[ConfirmationRequest] | None = None,
     actor: Actor | None = None,
 ) -> tuple[ConfirmationRequest, bool]:
     """Make the request for one tool call, or find the one that was made for it; ``True`` says that it is new.
 
-    ``reach`` holds the rows that the caller may name as ``parent`` (default: the agent's own). Raises
-    :class:`Problem` with the contract's codes (section 4.1). Two calls at once for one tool call make one row and one
-    set of cards: the agent's row is locked before looking.
+    ``head`` is the agent's, if it was read in this very request (:func:`registry.heads`). ``reach`` holds the rows that
+    the caller may name as ``parent`` (default: the agent's own). Raises :class:`Problem` with the contract's codes
+    (section 4.1). Two calls at once for one tool call make one row and one set of cards: the agent's row is locked
+    before looking. A call that was asked for before finds its request whatever would speak against a new one.
     """
-    digest = proposals.check(request)
+    arguments = proposals.check(request)
     request = proposals.shortened(request)
-    agent = Agent.objects.select_related("organization", "owner").get(pk=agent.pk)
-    found = _attach(agent, request, digest)
-    if found is not None:
+    try:
+        draft = _draft_for(_governing(agent, head), runtime, request, arguments, reach)
+    except Problem:
+        found = _attach(agent.pk, request, arguments)
+        if found is None:
+            raise
         story.asked_again(found)
         return found, False
-    refusal = switches.refusal(agent, writes=False)
-    if refusal:
-        raise refusal
-    route = routing.find(agent, request)
-    _refuse(agent, request, route)
-    row = _draft(agent, runtime, request, route, digest)
-    row.parent = _parent(request, agent, reach)
-    stage = _stage(row)
-    _check_people(row, stage, by_tap=bool(route.channels))
     try:
-        return _make(agent, request, digest, row, stage, route, actor)
+        return _make(request, arguments, draft, actor)
     except TooManyPending:
         # Outside the transaction, which is undone.
-        turned_away.note(agent, allowed=route.max_pending)
+        turned_away.note(agent, allowed=draft.route.max_pending)
         raise
 
 
-def _make(
-    agent: Agent,
+def _draft_for(
+    head: RegistryHead,
+    runtime: str,
     request: NewRequest,
-    digest: str,
-    row: ConfirmationRequest,
-    stage: Stage,
-    route: Route,
-    actor: Actor | None,
+    arguments: Arguments,
+    reach: QuerySet[ConfirmationRequest] | None,
+) -> _Draft:
+    route = routing.find(head, request)
+    _refuse(head, request, route)
+    row = _draft(head.agent, runtime, request, route, arguments)
+    row.parent = _parent(request, head.agent, reach)
+    stage = _stage(row)
+    _check_people(row, stage, by_tap=bool(route.channels))
+    return _Draft(row, stage, route)
+
+
+def _governing(agent: Agent, found: RegistryHead | None) -> RegistryHead:
+    """The agent's head, of an agent that no switch stops."""
+    try:
+        head = registry.governing(agent, found)
+    except Problem:
+        # That it is switched off is said before what else is wrong with it.
+        _raise(switches.refusal(Agent.objects.select_related("organization").get(pk=agent.pk), writes=False))
+        raise
+    _raise(switches.refusal(head.agent, writes=False))
+    return head
+
+
+def _raise(refusal: Problem | None) -> None:
+    if refusal is not None:
+        raise refusal
+
+
+def _make(
+    request: NewRequest, arguments: Arguments, draft: _Draft, actor: Actor | None
 ) -> tuple[ConfirmationRequest, bool]:
+    row = draft.row
     with transaction.atomic():
         # Held to the end: it makes the look-up, the count and the insert below one step per agent.
-        Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
-        found = _attach(agent, request, digest)
+        held = _LOCKED.first(agent=row.agent_id)
+        found = _attach(row.agent_id, request, arguments)
         if found is not None:
             story.asked_again(found)
             return found, False
-        _insert(row, stage, route, actor=actor)
+        if held is not None:
+            held.organization = row.organization
+            _raise(switches.refusal(held, writes=row.writes))  # somebody may have been faster
+        _insert(draft, actor=actor)
     return row, True
 
 
-def _attach(agent: Agent, request: NewRequest, digest: str) -> ConfirmationRequest | None:
-    rows_of_conversation = ConfirmationRequest.objects.select_related(
-        "agent", "organization", "initiator_user"
-    ).filter(agent=agent, conversation_id=request.conversation_id)
-    row = rows_of_conversation.filter(tool_call_id=request.tool_call_id).first()
+_LOCKED = Composed(
+    Agent.objects.select_for_update(no_key=True)
+    .only("slug", "enabled", "halted", "halt_reason", "halt_until", "organization_id")
+    .filter(pk=Parameter("agent"))
+)
+_ASKED = Composed(
+    ConfirmationRequest.objects.select_related("agent", "organization", "initiator_user").filter(
+        agent=Parameter("agent"),
+        conversation_id=Parameter("conversation"),
+        tool_call_id__in=(Parameter("call"), Parameter("older")),
+    )
+)
+
+
+def _attach(agent_id: UUID, request: NewRequest, arguments: Arguments) -> ConfirmationRequest | None:
+    """The request that was made for the same call, or by a delegate through a runtime of before paths, which sent the
+    call's own id alone. Raises 409 ``tool_call_conflict``."""
+    found = _ASKED.rows(
+        agent=agent_id,
+        conversation=request.conversation_id,
+        call=request.tool_call_id,
+        older=request.older_id or request.tool_call_id,
+    )
+    row = next((row for row in found if row.tool_call_id == request.tool_call_id), None)
     if row is None:
-        return _attach_older(rows_of_conversation, request, digest)
-    if not _is_same(row, request, digest):
+        return next((row for row in found if _is_older(row, request, arguments)), None)
+    if not _is_same(row, request, arguments):
         raise Problem(
             409,
             "tool_call_conflict",
@@ -106,28 +173,19 @@ def _attach(agent: Agent, request: NewRequest, digest: str) -> ConfirmationReque
     return row
 
 
-def _attach_older(
-    rows_of_conversation: QuerySet[ConfirmationRequest], request: NewRequest, digest: str
-) -> ConfirmationRequest | None:
-    """What a delegate asked through a runtime of before paths, which sent the call's own id alone."""
-    if request.older_id is None:
-        return None
-    row = rows_of_conversation.filter(
-        tool_call_id=request.older_id, contract__lt=contract.WITH_PATHS, tool_name=request.tool_name
-    ).first()
-    return row if row is not None and _is_same(row, request, digest) else None
+def _is_older(row: ConfirmationRequest, request: NewRequest, arguments: Arguments) -> bool:
+    is_before_paths = row.contract < contract.WITH_PATHS and row.tool_name == request.tool_name
+    return is_before_paths and _is_same(row, request, arguments)
 
 
-def _is_same(row: ConfirmationRequest, request: NewRequest, digest: str) -> bool:
-    asked = (request.tool_name, digest, request.initiator_json())
+def _is_same(row: ConfirmationRequest, request: NewRequest, arguments: Arguments) -> bool:
+    asked = (request.tool_name, arguments.digest, request.initiator_json())
     return asked == (row.tool_name, row.requested_digest, proposals.normal(row.initiator))
 
 
-def _refuse(agent: Agent, request: NewRequest, route: Route) -> None:
-    refusal = switches.refusal(agent, writes=route.writes)
-    if refusal:
-        raise refusal
-    if not registry.was_served(agent, request.registry_digest):
+def _refuse(head: RegistryHead, request: NewRequest, route: Route) -> None:
+    _raise(switches.refusal(head.agent, writes=route.writes))
+    if not registry.was_served(head, request.registry_digest):
         raise Problem(
             422, "unknown_registry", "This agent was never served a registry with this registry_digest."
         )
@@ -145,8 +203,11 @@ def _parent(
     return found
 
 
-def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest: str) -> ConfirmationRequest:
+def _draft(
+    agent: Agent, runtime: str, request: NewRequest, route: Route, arguments: Arguments
+) -> ConfirmationRequest:
     """The row, not yet saved and without its times."""
+    shown = arguments.redacted(route.redact)
     return ConfirmationRequest(
         organization=agent.organization,
         agent=agent,
@@ -156,12 +217,12 @@ def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest
         contract=request.contract,
         tool_name=request.tool_name,
         args=request.tool_args,
-        excerpt=excerpts.of(request.tool_args, route.redact),
+        excerpt=excerpts.beginning(shown.canonical),
         redact=route.redact,
-        is_redacted=redaction.redact(request.tool_args, route.redact) != request.tool_args,
+        is_redacted=shown is not arguments,
         writes=route.writes,
-        requested_digest=digest,
-        args_digest=digest,
+        requested_digest=arguments.digest,
+        args_digest=arguments.digest,
         hook=request.hook,
         registry_digest=request.registry_digest,
         initiator=request.initiator_json(),
@@ -172,20 +233,35 @@ def _draft(agent: Agent, runtime: str, request: NewRequest, route: Route, digest
     )
 
 
+_NAMED = Composed(
+    User.objects.filter(is_active=True, memberships__organization_id=Parameter("organization"))
+    .annotate(
+        is_bound=Exists(
+            Identity.objects.filter(
+                user=OuterRef("pk"),
+                organization_id=Parameter("organization"),
+                app__isnull=True,
+                external_id=Parameter("id"),
+            )
+        )
+    )
+    .filter(Q(email=Parameter("email")) | Q(is_bound=True))
+)
+
+
 def _initiator_user(agent: Agent, request: NewRequest) -> User | None:
     """The active member whom the initiator's e-mail names, else the one whom the runtime's own id is bound to.
 
     An e-mail that several members share names nobody.
     """
-    if request.initiator is None:
+    told = request.initiator_json()
+    if told is None:
         return None
-    members = User.objects.filter(is_active=True, memberships__organization=agent.organization_id)
-    if request.initiator.email:
-        by_email = list(members.filter(email=request.initiator.email)[:2])
-        if len(by_email) == 1:
-            return by_email[0]
-    bound = identities.find_runtime_user(agent.organization, request.initiator.id)
-    return members.filter(pk=bound.user_id).first() if bound else None
+    named = _NAMED.rows(organization=agent.organization_id, id=told["id"], email=told["email"] or "")
+    by_email = [user for user in named if user.email and user.email == told["email"]]
+    if len(by_email) == 1:
+        return by_email[0]
+    return next((user for user in named if vars(user)["is_bound"]), None)
 
 
 def _stage(row: ConfirmationRequest) -> Stage:
@@ -223,8 +299,8 @@ def _check_people(row: ConfirmationRequest, stage: Stage, *, by_tap: bool) -> No
                 "The policy lets the members of a chat decide, and no card is sent.",
             )
         return
-    able = eligibility.count(row, stage)
-    if able < stage.quorum:
+    if not eligibility.suffice(row, stage):
+        able = eligibility.count(row, stage)
         raise Problem(
             422,
             "no_eligible_approver",
@@ -232,7 +308,8 @@ def _check_people(row: ConfirmationRequest, stage: Stage, *, by_tap: bool) -> No
         )
 
 
-def _insert(row: ConfirmationRequest, stage: Stage, route: Route, *, actor: Actor | None) -> None:
+def _insert(draft: _Draft, *, actor: Actor | None) -> None:
+    row, stage, route = draft.row, draft.stage, draft.route
     now = clock.now()
     _check_room(row, route, now)
     row.created_at = now
@@ -242,13 +319,14 @@ def _insert(row: ConfirmationRequest, stage: Stage, route: Route, *, actor: Acto
     story.asked(row)
     stage.opened_at = now
     stage.save(force_insert=True)
-    for channel in route.channels:
-        deliveries.enqueue(
-            channel=channel,
-            topic=rows.topic(row.pk),
-            card=approval_cards.build(row, language=channel.language),
-            send_before=row.expires_at,
-        )
+    remember(row, "stages", [stage])
+    cards = [
+        (channel, approval_cards.build(row, language=channel.language, votes=[]))
+        for channel in route.channels
+    ]
+    topic = rows.topic(row.pk)
+    sent = deliveries.open_topic(topic=topic, cards=cards, send_before=row.expires_at) if cards else []
+    resources.keep_deliveries(row, sent)
     transitions.record(
         row,
         "confirmation.created",
@@ -264,14 +342,23 @@ def _insert(row: ConfirmationRequest, stage: Stage, route: Route, *, actor: Acto
     rows.wake(row)
 
 
+_WAITING = ConfirmationRequest.objects.filter(
+    agent=Parameter("agent"), status=ConfirmationRequest.Status.PENDING, expires_at__gt=Parameter("now")
+).order_by("expires_at")
+
+
+@cache
+def _last_place(allowed: int) -> Composed[ConfirmationRequest]:
+    """The one that waits on the last of the ``allowed`` places."""
+    return Composed(_WAITING.only("expires_at")[allowed - 1 : allowed])
+
+
 def _check_room(row: ConfirmationRequest, route: Route, now: datetime) -> None:
-    waiting = ConfirmationRequest.objects.filter(
-        agent=row.agent, status=ConfirmationRequest.Status.PENDING, expires_at__gt=now
-    ).order_by("expires_at")
-    soonest = list(waiting.values_list("expires_at", flat=True)[: route.max_pending])
-    if len(soonest) >= route.max_pending:
-        seconds = math.ceil((soonest[0] - now).total_seconds())
-        raise TooManyPending(
-            f"{len(soonest)} requests of this agent wait for people; its limit is {route.max_pending}.",
-            max(1, min(seconds, MAX_RETRY_AFTER)),
-        )
+    if not _last_place(route.max_pending).rows(agent=row.agent_id, now=now):
+        return
+    waiting = Composed(_WAITING.only("expires_at")[: route.max_pending]).rows(agent=row.agent_id, now=now)
+    seconds = math.ceil((waiting[0].expires_at - now).total_seconds())
+    raise TooManyPending(
+        f"{len(waiting)} requests of this agent wait for people; its limit is {route.max_pending}.",
+        max(1, min(seconds, MAX_RETRY_AFTER)),
+    )

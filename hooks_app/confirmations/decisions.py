@@ -16,7 +16,6 @@ from hooks_app.seating import Seating, SeatTaken
 from portal import audit
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock
-from portal.lib.composed import remember
 from portal.lib.problems import FieldError, Problem, invalid
 
 MAX_REASON = 2000
@@ -40,9 +39,9 @@ def decide(
 
     The row is *taken* first (its ``votes`` column, only while it is pending and in time), and everything is judged
     behind that lock: two last votes at once would otherwise each count the other's as missing. A refusal undoes the
-    taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. ``may_know`` raises 404 ``not_found`` for who may not
-    hear of the request; it is asked where no vote is recorded, as who may vote may know. Returns the request as it stands; the same
-    decision of the same person again changes nothing.
+    taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. ``may_know`` raises 404 ``not_found`` for who may
+    not hear of the request; it is asked where no vote is recorded, as who may vote may know. Returns the request as it
+    stands; the same decision of the same person again changes nothing.
 
     Raises :class:`Problem`: 400 ``invalid``, ``reason_required``; 403 ``not_an_approver``, ``self_approval``,
     ``channel_only``; 404; 409 ``already_voted``, ``already_decided``, ``expired``.
@@ -88,7 +87,7 @@ def _vote(
     seated = _take_seat(row, stage, votes, voter)
     cast = _record(row, stage, voter, decision, reason, now)
     if stage.number == 1:
-        remember(row, "decisions", [*votes, cast])
+        appearance.keep_votes(row, [*votes, cast])
     story.voted(row, decision, path)
     _conclude(row, stage, _actor(voter), decision, reason, counted=seated.count(decision) + 1)
     return row

@@ -28,7 +28,8 @@ def cancel(
 ) -> ConfirmationRequest:
     """Withdraw a pending request: its runtime gave the call up. Cancelling again changes nothing.
 
-    Of ``request`` nothing but its id is believed; ``reach`` is what the caller may name. Raises 409 ``already_decided`` for a request that has ended otherwise.
+    Of ``request`` nothing but its id is believed; ``reach`` is what the caller may name. Raises 404 ``not_found``, and
+    409 ``already_decided`` for a request that has ended otherwise.
     """
     with transaction.atomic():
         row = rows.load(request.pk, reach)

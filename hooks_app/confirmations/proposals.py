@@ -1,10 +1,11 @@
 """What a runtime asks for: the bounded, canonical content of ``POST /confirmations``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
-from hookgate import addresses, call_ids, canonical
+from hookgate import addresses, call_ids, canonical, redaction
 
 from portal import contract
 from portal.lib.problems import FieldError, Problem, invalid
@@ -66,6 +67,26 @@ class NewRequest:
         return self.initiator.to_json() if self.initiator else None
 
 
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call, looked through once: as JSON, in canonical form, and the digest of that."""
+
+    value: dict[str, Any]
+    canonical: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> Self:
+        """Raises ``canonical.NotCanonical``, its paths without a prefix."""
+        form = canonical.canonicalize(value)
+        return cls(value, form, canonical.digest_of(form))
+
+    def redacted(self, paths: Sequence[str]) -> "Arguments":
+        """What people see: the values at ``paths`` hidden; these very ones where there is nothing to hide."""
+        shown = redaction.redact(self.value, paths) if paths else self.value
+        return self if shown == self.value else Arguments.of(shown)
+
+
 def normal(initiator: dict[str, str | None] | None) -> dict[str, str | None] | None:
     """A stored initiator as :meth:`Initiator.to_json` gives it; one that an older release stored is as it was sent."""
     return (
@@ -85,8 +106,8 @@ def shortened(request: NewRequest) -> NewRequest:
     )
 
 
-def check(request: NewRequest) -> str:
-    """Refuse what is out of bounds; return the digest of the arguments.
+def check(request: NewRequest) -> Arguments:
+    """Refuse what is out of bounds; return the arguments.
 
     Raises 400 ``invalid`` with every field at fault, 400 ``args_not_canonical`` with the path, 413 ``too_large``.
     """
@@ -99,27 +120,28 @@ def check(request: NewRequest) -> str:
         errors.append(FieldError("tool_args", "invalid", "Send an object: the arguments by name."))
     if errors:
         raise invalid(*errors)
-    return _args_digest(request.tool_args)
+    return _arguments(request.tool_args)
 
 
-def _args_digest(args: dict[str, Any]) -> str:
+def _arguments(args: dict[str, Any]) -> Arguments:
     try:
-        canonical.check(args, path="tool_args")
+        found = Arguments.of(args)
     except canonical.NotCanonical as error:
+        path = f"tool_args{'' if not error.path or error.path.startswith('[') else '.'}{error.path}"
         raise Problem(
             400,
             "args_not_canonical",
-            f"{error.path}: {error.message}",
-            errors=[FieldError(error.path, "args_not_canonical", error.message)],
+            f"{path}: {error.message}",
+            errors=[FieldError(path, "args_not_canonical", error.message)],
         ) from error
-    size = len(canonical.canonicalize(args))
+    size = len(found.canonical)
     if size > MAX_ARGS_BYTES:
         raise Problem(
             413,
             "too_large",
             f"tool_args: {size} bytes of canonical JSON; at most {MAX_ARGS_BYTES} are taken.",
         )
-    return canonical.digest(args)
+    return found
 
 
 def _texts(request: NewRequest) -> list[tuple[str, Any]]:

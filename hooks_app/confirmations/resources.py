@@ -6,10 +6,14 @@ from typing import Any
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from channels_app import deliveries
+from channels_app.models import Delivery
 from hooks_app import appearance, digests
 from hooks_app.confirmations import rows
 from hooks_app.models import Agent, ConfirmationRequest, Decision
 from portal.lib import clock
+
+# Where a row keeps its deliveries, in the form of the API, while they are in hand.
+_HELD = "_deliveries"
 
 
 def prefetched(queryset: QuerySet[ConfirmationRequest]) -> QuerySet[ConfirmationRequest]:
@@ -36,12 +40,23 @@ def represent(request: ConfirmationRequest, *, people: bool = True) -> dict[str,
     return _resource(request, appearance.votes(request), sent, people=people, whole=True)
 
 
+def represent_new(request: ConfirmationRequest) -> dict[str, Any]:
+    """The resource of a request that was made just now, for its runtime: nobody has decided, and its deliveries are in
+    hand."""
+    return _resource(request, [], vars(request)[_HELD], people=False, whole=True)
+
+
 def represent_deliveries(request: ConfirmationRequest) -> list[dict[str, Any]]:
     """The resource's ``deliveries`` alone. No card was ever made for a request of an agent that asks in the inbox."""
     if request.mode == Agent.Mode.INLINE_ONLY:
         return []
     topic = rows.topic(request.pk)
     return deliveries.represent([topic])[topic]
+
+
+def keep_deliveries(request: ConfirmationRequest, sent: Sequence[Delivery]) -> None:
+    """These are all deliveries of a request that was made just now."""
+    vars(request)[_HELD] = [deliveries.represent_one(row) for row in sent]
 
 
 def represent_all(requests: Sequence[ConfirmationRequest], *, people: bool = True) -> list[dict[str, Any]]:

@@ -6,13 +6,15 @@ triggers that the portal can't judge, because they read what only the runtime kn
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from channels_app.models import Channel
 from hooks_app import policies, registry
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.manifests import Governance, ToolFacts, Trigger
-from hooks_app.models import Agent
+from hooks_app.models import Agent, RegistryHead
 from portal.lib.problems import FieldError, Problem, invalid
 
 # Variables of a condition that a request doesn't carry.
@@ -33,13 +35,14 @@ class Route:
     timeout_seconds: int
 
 
-def find(agent: Agent, request: NewRequest) -> Route:
+def find(head: RegistryHead, request: NewRequest) -> Route:
     """Resolve policy and channels for ``request``.
 
     Raises 400 ``invalid`` for a policy or channel that the agent names nowhere, 422 ``registry_unbuildable`` for a
     policy that is gone or a ``channel_only`` agent without a usable channel.
     """
-    published = registry.published(agent)
+    agent = head.agent
+    published = registry.governance(head)
     _check_named(request, published)
     facts = published.tool_facts(request.tool_name)
     matched = _matching(agent, published, facts, request)
@@ -49,7 +52,7 @@ def find(agent: Agent, request: NewRequest) -> Route:
         published.policy,
         agent.organization.approval_policy,
     )
-    policy = policies.freeze(agent.organization, slug)
+    policy = policies.frozen(agent.organization, slug)
     longest = policy["timeout_seconds"]
     return Route(
         mode=published.mode,
@@ -119,13 +122,16 @@ def _channels(
 
 def _usable(agent: Agent, slugs: Sequence[str]) -> list[Channel]:
     """The enabled channels of the agent's own organization among ``slugs``, in this order."""
-    found = {
-        channel.slug: channel
-        for channel in Channel.objects.filter(
-            organization=agent.organization_id, slug__in=slugs, enabled=True
-        ).select_related("app", "organization")
-    }
+    organization = agent.organization
+    found = _enabled(organization.pk, organization.inputs_version)
     return [found[slug] for slug in slugs if slug in found]
+
+
+@lru_cache(maxsize=256)
+def _enabled(organization_id: UUID, _inputs_version: int) -> dict[str, Channel]:
+    """The enabled channels of an organization by slug: they can't change while its ``inputs_version`` stays."""
+    rows = Channel.objects.filter(organization=organization_id, enabled=True)
+    return {channel.slug: channel for channel in rows.select_related("app", "organization")}
 
 
 def _variables(agent: Agent, facts: ToolFacts, request: NewRequest) -> dict[str, Any]:

@@ -73,8 +73,3 @@ def remember(row: Model, relation: str, related: Sequence[Model]) -> None:
     known._prefetch_done = True  # type: ignore[attr-defined]  # the stubs leave it out
     held: dict[str, Any] = row.__dict__.setdefault("_prefetched_objects_cache", {})
     held[relation] = known
-
-
-def remembers(row: Model, relation: str) -> bool:
-    """Whether ``row.RELATION.all()`` costs nothing."""
-    return relation in row.__dict__.get("_prefetched_objects_cache", {})

@@ -63,9 +63,11 @@ def test_cards_go_where_they_are_named_and_nowhere_else(world: World) -> None:
     assert _channels(world.ask(channel="finance")) == ["finance"]
     world.channel.enabled = False
     world.channel.save()
+    registry.inputs_changed(world.organization)
     assert _channels(world.ask()) == ["finance"]
     second.enabled = False
     second.save()
+    registry.inputs_changed(world.organization)
     assert _channels(world.ask()) == []
 
 
