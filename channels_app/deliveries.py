@@ -56,7 +56,7 @@ def enqueue(
     return [_want(channel, recipient, topic, card, send_before) for recipient in _recipients(channel)]
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def open_topic(
     *, topic: str, cards: Iterable[tuple[Channel, Card]], send_before: datetime | None = None
 ) -> list[Delivery]:
@@ -115,7 +115,7 @@ def _content(channel: Channel, card: Card, send_before: datetime | None) -> dict
     }
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def replace(*, topic: str, render: Callable[[Channel], Card]) -> None:
     """Show everybody who has, or may have, a card of ``topic`` the newest one. ``render`` makes it for one channel.
 

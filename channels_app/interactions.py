@@ -6,6 +6,7 @@ waits for the first at the unique event id and is given the stored answer.
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import structlog
 from django.db import IntegrityError, transaction
@@ -20,6 +21,8 @@ from channels_app.models import App, Channel, Delivery, Interaction
 from portal import metrics
 from portal.lib import clock
 from portal.lib.crypto import same
+
+CALLBACK_SECONDS = 10
 
 log = structlog.get_logger(__name__)
 
@@ -45,10 +48,6 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
 def _answer(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
     """The answer to the first copy of an event, or that same answer again."""
     app = channel.app
-    stored = _stored(app, tap)
-    if stored is not None:
-        metrics.count(measures.TAPS, result="repeated")
-        return stored
     delivery = deliveries.resolve(
         Delivery.objects.filter(channel__app=app, organization_id=app.organization_id).select_related(
             "channel__app", "channel__organization", "organization"
@@ -62,6 +61,7 @@ def _answer(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
             stored = _stored(app, tap)
             if stored is None:
                 raise
+            metrics.count(measures.TAPS, result="repeated")
             return stored
 
 
@@ -103,10 +103,17 @@ def _once(channel: Channel, adapter: Adapter, tap: Tap, delivery: Delivery | Non
     answer = adapter.answer(reply)
     row.answer = {"body": answer.body.decode("utf-8")}
     row.save(update_fields=["result", "answer"])
-    learned = {"tenant_key": tap.tenant_key} if delivery and not channel.app.tenant_key else {}
-    App.objects.filter(pk=channel.app_id).update(last_callback_at=row.received_at, **learned)
+    _note_callback(channel.app, row.received_at, tap.tenant_key if delivery else "")
     _tell(channel, tap, row)
     return answer
+
+
+def _note_callback(app: App, now: datetime, tenant_key: str) -> None:
+    """Keep when the app last called, to ``CALLBACK_SECONDS``: every tap of a busy app would write the same row."""
+    noted = app.last_callback_at
+    learned = {"tenant_key": tenant_key} if tenant_key and not app.tenant_key else {}
+    if learned or noted is None or now - noted >= timedelta(seconds=CALLBACK_SECONDS):
+        App.objects.filter(pk=app.pk).update(last_callback_at=now, **learned)
 
 
 def _tell(channel: Channel, tap: Tap, row: Interaction) -> None:

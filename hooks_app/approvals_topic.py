@@ -1,6 +1,7 @@
 """Taps on approval cards: from an authentic tap to a decision, and to what the person who tapped is told."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils import translation
@@ -22,17 +23,24 @@ class ApprovalsTopic:
     def tap(self, *, delivery: Delivery, tap: Tap, identity: Identity | None) -> Reply:
         """Judge a tap on a card that we sent, and answer in the channel's language."""
         with translation.override(delivery.channel.language):
-            row = _request_of(delivery)
-            if row is None or tap.action not in ("approve", "reject"):
-                return Reply(text=_("This card can't be used any more."), ok=False)
+            request_id = _request_id(delivery.topic)
+            if request_id is None or tap.action not in ("approve", "reject"):
+                return _unusable()
             voter = eligibility.tapped(delivery.channel, tap.external_id, tap.name, identity)
             try:
                 row = confirmations.decide(
-                    request_id=row.pk, voter=voter, decision=tap.action, reason=tap.reason, path="tap"
+                    request_id=request_id,
+                    voter=voter,
+                    decision=tap.action,
+                    reason=tap.reason,
+                    path="tap",
+                    organization_id=delivery.organization_id,
                 )
             except Problem as problem:
+                if problem.status == 404:
+                    return _unusable()
                 metrics.count(metrics.REFUSALS, kind="tap", status=str(problem.status), code=problem.code)
-                return _refuse(problem, rows.load(row.pk), delivery, tap, identity)
+                return _refuse(problem, rows.load(request_id), delivery, tap, identity)
             return _reply(_thank(row, tap.action), row, delivery, ok=True)
 
     def lock(self, topic: str) -> None:
@@ -48,10 +56,18 @@ class ApprovalsTopic:
 
 def _requests(topic: str) -> QuerySet[ConfirmationRequest]:
     """The request that a topic names, as a query; of none when it names none."""
-    request_id = ids.parse(topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
+    request_id = _request_id(topic)
     if request_id is None:
         return ConfirmationRequest.objects.none()
     return ConfirmationRequest.objects.filter(pk=request_id)
+
+
+def _request_id(topic: str) -> UUID | None:
+    return ids.parse(topic.removeprefix(f"{rows.TOPIC_PREFIX}:"))
+
+
+def _unusable() -> Reply:
+    return Reply(text=_("This card can't be used any more."), ok=False)
 
 
 def _request_of(delivery: Delivery) -> ConfirmationRequest | None:

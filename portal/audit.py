@@ -1,5 +1,6 @@
 """The only writer of :class:`portal.models.AuditEvent`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,30 @@ def append(
     ``action`` is ``noun.verb`` (``confirmation.approved``), ``kind``, ``id`` and ``name`` describe the object, ``data``
     is small JSON without secrets or tool arguments.
     """
-    return AuditEvent.objects.create(
+    event = draft(
+        organization=organization, actor=actor, action=action, kind=kind, id=id, name=name, data=data
+    )
+    event.save(force_insert=True)
+    return event
+
+
+def append_all(events: Sequence[AuditEvent]) -> None:
+    """Record what :func:`draft` made, in this order, in one statement."""
+    AuditEvent.objects.bulk_create(events)
+
+
+def draft(
+    *,
+    organization: Organization | None,
+    actor: Actor,
+    action: str,
+    kind: str,
+    id: object,
+    name: str = "",
+    data: dict[str, Any] | None = None,
+) -> AuditEvent:
+    """An event as for :func:`append`, not yet recorded."""
+    return AuditEvent(
         organization=organization,
         at=clock.now(),
         actor_kind=actor.kind,

@@ -16,7 +16,8 @@ from hooks_app.seating import Seating, SeatTaken
 from portal import audit
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock
-from portal.lib.problems import FieldError, Problem, invalid
+from portal.lib.problems import FieldError, Problem, invalid, not_found
+from portal.models import AuditEvent
 
 MAX_REASON = 2000
 Status = ConfirmationRequest.Status
@@ -34,14 +35,16 @@ def decide(
     reason: str | None = None,
     path: str = "api",
     may_know: Callable[[UUID], None] | None = None,
+    organization_id: UUID | None = None,
 ) -> ConfirmationRequest:
     """Count ``voter``'s ``approve`` or ``reject``, and end the request when the quorum is reached.
 
     The row is *taken* first (its ``votes`` column, only while it is pending and in time), and everything is judged
     behind that lock: two last votes at once would otherwise each count the other's as missing. A refusal undoes the
     taking. ``path`` (``tap``, ``inbox`` or ``api``) is only counted. ``may_know`` raises 404 ``not_found`` for who may
-    not hear of the request; it is asked where no vote is recorded, as who may vote may know. Returns the request as it
-    stands; the same decision of the same person again changes nothing.
+    not hear of the request; it is asked where no vote is recorded, as who may vote may know. A request of another
+    organization than ``organization_id`` is 404 as well. Returns the request as it stands; the same decision of the
+    same person again changes nothing.
 
     Raises :class:`Problem`: 400 ``invalid``, ``reason_required``; 403 ``not_an_approver``, ``self_approval``,
     ``channel_only``; 404; 409 ``already_voted``, ``already_decided``, ``expired``.
@@ -49,7 +52,7 @@ def decide(
     reason = _check(decision, reason)
     try:
         with transaction.atomic():
-            return _vote(request_id, voter, decision, reason, path)
+            return _vote(request_id, voter, decision, reason, path, organization_id)
     except (_Unchanged, Problem) as outcome:
         if may_know is not None:
             may_know(request_id)
@@ -59,13 +62,20 @@ def decide(
 
 
 def _vote(
-    request_id: UUID, voter: Voter, decision: str, reason: str | None, path: str
+    request_id: UUID,
+    voter: Voter,
+    decision: str,
+    reason: str | None,
+    path: str,
+    organization_id: UUID | None,
 ) -> ConfirmationRequest:
     now = clock.now()
     taken = ConfirmationRequest.objects.filter(
         pk=request_id, status=Status.PENDING, expires_at__gt=now
     ).update(votes=F("votes") + 1)
     row = rows.load_with_stages(request_id)
+    if organization_id not in {None, row.organization_id}:
+        raise not_found()
     stage = eligibility.current_stage(row)
     # Each vote that stays has taken the row: the first to do so finds none.
     votes = list(stage.decisions.select_related("user")) if row.votes > taken else []
@@ -86,10 +96,12 @@ def _vote(
         )
     seated = _take_seat(row, stage, votes, voter)
     cast = _record(row, stage, voter, decision, reason, now)
+    event = _event(row, stage, voter, "decision.recorded", decision, reason)
     if stage.number == 1:
         appearance.keep_votes(row, [*votes, cast])
     story.voted(row, decision, path)
-    _conclude(row, stage, _actor(voter), decision, reason, counted=seated.count(decision) + 1)
+    counted = seated.count(decision) + 1
+    _conclude(row, stage, _actor(voter), decision, reason, counted=counted, before=[event])
     return row
 
 
@@ -143,7 +155,7 @@ def _stands_by(row: ConfirmationRequest, stage: Stage, vote: Decision, voter: Vo
     vote.identity = voter.account.identity if voter.account else None
     vote.identity_facts = facts
     vote.save(update_fields=["identity", "identity_facts"])
-    _note(row, stage, voter, "decision.confirmed", vote.decision, vote.reason)
+    audit.append_all([_event(row, stage, voter, "decision.confirmed", vote.decision, vote.reason)])
     return True
 
 
@@ -175,7 +187,7 @@ def _record(
     row: ConfirmationRequest, stage: Stage, voter: Voter, decision: str, reason: str | None, now: datetime
 ) -> Decision:
     account = voter.account
-    cast = Decision.objects.create(
+    return Decision.objects.create(
         request=row,
         stage=stage,
         decision=decision,
@@ -188,8 +200,6 @@ def _record(
         reason=reason,
         at=now,
     )
-    _note(row, stage, voter, "decision.recorded", decision, reason)
-    return cast
 
 
 def _account_facts(voter: Voter) -> dict[str, str] | None:
@@ -200,11 +210,11 @@ def _account_facts(voter: Voter) -> dict[str, str] | None:
     return {"channel": slug, "external_id": external_id, "name": _account_name(voter)}
 
 
-def _note(
+def _event(
     row: ConfirmationRequest, stage: Stage, voter: Voter, action: str, decision: str, reason: str | None
-) -> None:
+) -> AuditEvent:
     account = voter.account
-    transitions.record(
+    return transitions.event(
         row,
         action,
         actor=_actor(voter),
@@ -219,11 +229,19 @@ def _note(
 
 
 def _conclude(
-    row: ConfirmationRequest, stage: Stage, actor: Actor, decision: str, reason: str | None, *, counted: int
+    row: ConfirmationRequest,
+    stage: Stage,
+    actor: Actor,
+    decision: str,
+    reason: str | None,
+    *,
+    counted: int,
+    before: Sequence[AuditEvent] = (),
 ) -> None:
-    """End the request when its votes reach the quorum; else show the new count."""
+    """End the request when its votes reach the quorum; else show the new count. ``before`` are events that led here."""
     needed = _needed(stage, decision)
     if counted < needed:
+        audit.append_all(before)
         transitions.replace_cards(row)
         rows.wake(row)
         return
@@ -235,6 +253,7 @@ def _conclude(
         actor=actor,
         reason=None if approved else reason,
         data={"votes": counted, "quorum": needed},
+        before=before,
     )
     if not ended:
         # The deadline passed while the vote was being counted; nothing of it stays.

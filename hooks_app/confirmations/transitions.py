@@ -1,5 +1,6 @@
 """The one way in which a request leaves ``pending``."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from hooks_app.confirmations import rows, story
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
 from portal.audit import Actor
+from portal.models import AuditEvent
 
 Status = ConfirmationRequest.Status
 
@@ -23,11 +25,13 @@ def end(
     actor: Actor,
     reason: str | None = None,
     data: dict[str, Any] | None = None,
+    before: Sequence[AuditEvent] = (),
 ) -> bool:
     """Move a pending request to ``status``; say whether this call was the one that did.
 
     One conditional UPDATE decides who wins: ``expired`` needs the deadline behind it, everything else before it. Call
-    it inside a transaction: stage, audit, cards and wake-ups are part of it. ``row`` is brought up to date.
+    it inside a transaction: stage, audit, cards and wake-ups are part of it. ``before`` are events that led to it, not
+    yet recorded. ``row`` is brought up to date.
     """
     on_time = Q(expires_at__lte=now) if status == Status.EXPIRED else Q(expires_at__gt=now)
     changes: dict[str, Any] = {"status": status, "ended_at": now, "reason": reason}
@@ -41,7 +45,8 @@ def end(
     row.stages.filter(status="open").update(
         status="passed" if status == Status.APPROVED else "closed", ended_at=now
     )
-    record(row, f"confirmation.{status}", actor=actor, data={**(data or {}), "reason": reason})
+    told = event(row, f"confirmation.{status}", actor=actor, data={**(data or {}), "reason": reason})
+    audit.append_all([*before, told])
     # Before the cards: a wake-up is quick, and their pokes may find a slow broker.
     rows.wake(row)
     replace_cards(row)
@@ -51,7 +56,12 @@ def end(
 
 def record(row: ConfirmationRequest, action: str, *, actor: Actor, data: dict[str, Any]) -> None:
     """Append one audit event about a request."""
-    audit.append(
+    audit.append_all([event(row, action, actor=actor, data=data)])
+
+
+def event(row: ConfirmationRequest, action: str, *, actor: Actor, data: dict[str, Any]) -> AuditEvent:
+    """One audit event about a request, not yet recorded."""
+    return audit.draft(
         organization=row.organization,
         actor=actor,
         action=action,

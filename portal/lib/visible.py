@@ -38,10 +38,9 @@ _BLOCK = regex.compile(rf"[[{_HIDDEN}]--[\ \n]]", regex.V1)
 _SPEECH = regex.compile(rf"[[{_HIDDEN}]--[\ \n\t]]", regex.V1)
 # An escape that is there already is no base for a mark, and no part of a word.
 # Of more than four digits the rest may be letters that follow; a word may lose them, a mark its letter may not.
-_ESCAPE = r"\\(?:u[0-9a-fA-F]{4,6}|[^\p{M}])"
-_MARKS = regex.compile(
-    rf"(?P<escape>{_ESCAPE.replace('4,6', '4')})|(?P<base>[\p{{L}}\u25cc]?)(?P<marks>\p{{M}}+)"
-)
+_ESCAPE = r"\\(?:u[0-9a-fA-F]{4}(?:[0-9a-fA-F]{1,2}(?!\p{M}))?|[^\p{M}])"
+_SHORT_ESCAPE = r"\\(?:u[0-9a-fA-F]{4}|[^\p{M}])"
+_MARKS = regex.compile(rf"(?P<escape>{_SHORT_ESCAPE})|(?P<base>[\p{{L}}\u25cc]?)(?P<marks>\p{{M}}+)")
 # What is shown as an escape parts words, so that a text that was shown once has the same words.
 _WORDS = regex.compile(rf"{_ESCAPE}|[[\p{{L}}\p{{M}}\p{{N}}\p{{Pc}}]--[{_HIDDEN}]]+", regex.V1)
 # Every word, so that no character is looked at twice; properties are only asked of what is not ASCII.

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from portal.lib import scripts, visible
@@ -40,6 +40,9 @@ def test_all_of_unicode_is_seen(shown) -> None:
         assert seen in shown(f"({seen})")
 
 
+@example(
+    ["\u0301", "a", "\u0301", "n", "а"]
+)  # a letter that could be a digit of the escape, with a mark of its own
 @given(st.lists(st.sampled_from([*" nxaа漢\u0301\u0302\u200b\ufe0f⚠1\U000e0041", "\\u200b"]), max_size=20))
 def test_showing_twice_is_showing_once(parts: list[str]) -> None:
     text = "".join(parts)
