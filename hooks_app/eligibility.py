@@ -163,7 +163,7 @@ def judge(request: ConfirmationRequest, stage: Stage, voter: Voter, decision: st
 
 def _standing(request: ConfirmationRequest, stage: Stage, user: User | None) -> bool | None:
     """Whether ``user``, who may decide, is the initiator; ``None`` for who may not decide."""
-    if user is None or stage.scope == Scope.CHANNEL_MEMBERS:
+    if user is None:
         return None
     facts = Facts.of(request, stage)
     return scopes.standing(stage.scope, facts, user.pk, forbids_self=_forbids_self(request))

@@ -174,12 +174,16 @@ def able(scope: str, facts: Facts, *, forbids_self: bool) -> QuerySet[User]:
 
 def standing(scope: str, facts: Facts, user: UUID, *, forbids_self: bool) -> bool | None:
     """Whether ``user``, who may decide, is the initiator; ``None`` for who may not decide. One statement."""
+    if scope == Scope.CHANNEL_MEMBERS:
+        return None
     found = _standing(scope, forbids_self).first(user=user, **facts.values())
     return None if found is None else bool(vars(found)["is_initiator"])
 
 
 def enough(scope: str, facts: Facts, quorum: int, *, forbids_self: bool) -> bool:
     """Whether ``quorum`` people could approve now. One statement, which looks for no more than that."""
+    if scope == Scope.CHANNEL_MEMBERS:
+        return False
     return len(_able(scope, forbids_self, quorum).rows(**facts.values())) == quorum
 
 

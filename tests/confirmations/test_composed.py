@@ -1,0 +1,115 @@
+"""The composed questions about people against the plain queries, on random worlds, in every scope."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from channels_app.models import Identity
+from hooks_app import eligibility, scopes
+from hooks_app.models import ConfirmationRequest
+from hooks_app.models.policies import Scope
+from hooks_app.scopes import Facts
+from portal.models import Absence, Group, GroupMember, Membership, Role, User
+from tests import make
+from tests.confirmations.test_seat_matching import forgotten
+from tests.confirmations.world import World
+from tests.conftest import Clock
+from tests.soak import counts
+
+NAMES = ["anna", "bert", "cleo", "dirk"]
+# An id in several spellings and cases: composed, decomposed, ligature, wide.
+IDS = ["u42", "U42", "é1", "e\u0301" + "1", "É1", "ﬁx", "fix", "ＡＢ", "AB", "anna@acme.test"]
+person = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from([*Role.values, None]),
+        "active": st.integers(0, 5).map(bool),
+        "in_group": st.booleans(),
+        "bound": st.none() | st.sampled_from(IDS),
+    }
+)
+worlds = st.fixed_dictionaries(
+    {
+        "people": st.tuples(*[person] * len(NAMES)),
+        "owner": st.none() | st.sampled_from(NAMES),
+        "matched": st.none() | st.sampled_from(NAMES),
+        "initiator": st.none()
+        | st.fixed_dictionaries(
+            {
+                "id": st.sampled_from(IDS),
+                "email": st.none() | st.sampled_from(["anna@acme.test", "bert@acme.test", "x@y.test"]),
+            }
+        ),
+        # Absent, substitute, first and last day from today.
+        "away": st.lists(
+            st.tuples(
+                st.sampled_from(NAMES), st.sampled_from(NAMES), st.integers(-2, 1), st.integers(-1, 2)
+            ).filter(lambda one: one[0] != one[1] and one[2] <= one[3]),
+            max_size=4,
+        ),
+        "quorum": st.integers(1, 3),
+    }
+)
+
+
+def build(facts: dict[str, Any], world: World, people: dict[str, User], group: Group, clock: Clock) -> None:
+    """Make the world of ``facts``."""
+    for name, told in zip(NAMES, facts["people"], strict=True):
+        user = people[name]
+        User.objects.filter(pk=user.pk).update(is_active=told["active"])
+        seat = Membership.objects.filter(user=user, organization=world.organization)
+        seat.update(role=told["role"]) if told["role"] else seat.delete()
+        if told["in_group"]:
+            GroupMember.objects.create(group=group, user=user)
+        if told["bound"] and not Identity.objects.filter(external_id=told["bound"]).exists():
+            Identity.objects.create(organization=world.organization, user=user, external_id=told["bound"])
+    today = clock.moment.date()
+    for absent, substitute, first, last in facts["away"]:
+        Absence.objects.create(
+            organization=world.organization,
+            user=people[absent],
+            substitute=people[substitute],
+            first_day=today + timedelta(days=first),
+            last_day=today + timedelta(days=last),
+        )
+
+
+def test_the_composed_answers_are_the_plain_ones(world: World, time: Clock) -> None:
+    people = {name: make.user(name, world.organization, "member") for name in NAMES}
+    group = Group.objects.create(organization=world.organization, slug="treasury")
+    row = world.ask()
+    stage = row.stages.get()
+
+    def ask(facts: dict[str, Any], scope: str, forbids: bool) -> ConfirmationRequest:
+        row.policy = {**row.policy, "forbid_self_approval": forbids}
+        row.initiator = facts["initiator"]
+        row.initiator_user = people[facts["matched"]] if facts["matched"] else None
+        row.agent.owner = people[facts["owner"]] if facts["owner"] else None
+        stage.scope, stage.group, stage.quorum = scope, group.pk, facts["quorum"]
+        return row
+
+    @settings(
+        max_examples=300 if counts.SOAK else 15,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(worlds)
+    def check(facts: dict[str, Any]) -> None:
+        with forgotten():
+            build(facts, world, people, group, time)
+            for scope in Scope.values:
+                for forbids in (False, True):
+                    request = ask(facts, scope, forbids)
+                    judge(request, stage, forbids, list(people.values()))
+
+    def judge(request: ConfirmationRequest, stage: Any, forbids: bool, users: list[User]) -> None:
+        asked = Facts.of(request, stage)
+        assert eligibility.suffice(request, stage) == (eligibility.count(request, stage) >= stage.quorum)
+        able = set(eligibility.people(request, stage).values_list("pk", flat=True))
+        same = set(eligibility.initiators(request).values_list("pk", flat=True))
+        for user in users:
+            wanted = user.pk in same if user.pk in able else None
+            assert scopes.standing(stage.scope, asked, user.pk, forbids_self=forbids) == wanted
+
+    check()
