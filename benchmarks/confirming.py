@@ -34,8 +34,8 @@ def asking(agent: str, digest: str, conversation: str) -> dict[str, Any]:
 def run(stage: Stage, pollers: list[str]) -> list[Figure]:
     """Milliseconds, medians and 99th percentiles. ``pollers`` are agents, one for each client."""
     bare = stage.inside("benchmarks.replay", stage.key, stage.token, asyncio.run(_digest(stage)))
-    alone = asyncio.run(_measure(stage, [AGENT], ROUNDS))
-    together = asyncio.run(_measure(stage, pollers[:CLIENTS], TOGETHER))
+    alone = asyncio.run(measure(stage, [AGENT], ROUNDS))
+    together = asyncio.run(measure(stage, pollers[:CLIENTS], TOGETHER))
     figures = []
     for call in CALLS:
         goal = f"beside {bare['statements'][call]} bare statements"
@@ -60,7 +60,7 @@ async def _digest(stage: Stage) -> str:
     return str(manifest["digest"])
 
 
-async def _measure(stage: Stage, agents: list[str], rounds: int) -> dict[str, list[float]]:
+async def measure(stage: Stage, agents: list[str], rounds: int) -> dict[str, list[float]]:
     """Every agent at once, each asking ``rounds`` times; what each call took."""
     digest = await _digest(stage)
     times: dict[str, list[float]] = {call: [] for call in CALLS}

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from benchmarks import (
+    before,
     building,
     calling,
     chains,
@@ -39,6 +40,7 @@ def main() -> int:
     with stage.portal(embedded=True) as portal:
         figures += [*registry.run(portal, "registry_304_on_sqlite"), *tapping.run(portal, "_on_sqlite")]
     figures += delivering.run()
+    figures += before.run()
     print(measure.table(figures))
     measure.save(figures, RESULTS)
     missed = sum(1 for figure in figures if not figure.met)

@@ -28,12 +28,13 @@ class Stage:
     pid: int
     environment: dict[str, str]
     spool: Path
+    root: Path = ROOT
 
     def inside(self, module: str, *arguments: str) -> Any:
         """What ``python -m MODULE`` prints as JSON, in the portal's environment."""
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment,
             stdout=subprocess.PIPE,
             check=True,
@@ -51,16 +52,17 @@ class BenchPortal(PortalProcess):
 
 
 @contextmanager
-def portal(*, embedded: bool = False) -> Iterator[Stage]:
-    """A portal of production's kind, or on SQLite, in a folder of its own; it ends with the block."""
+def portal(*, embedded: bool = False, root: Path = ROOT) -> Iterator[Stage]:
+    """A portal of production's kind, or on SQLite, in a folder of its own; it ends with the block. ``root`` is
+    where the code is that serves, with the packages of this environment."""
     production = (
         {} if embedded else {"DATABASE_URL": services.new_database(), "REDIS_URL": services.redis_url()}
     )
     # One key waits for a thousand requests at once.
-    production |= {"HOOKGATE_STREAMS_PER_CALLER": "5000"}
+    production |= {"HOOKGATE_STREAMS_PER_CALLER": "5000", "PYTHONPATH": str(root / "runtime")}
     with (
         TemporaryDirectory(prefix="hookgate-bench-") as folder,
-        BenchPortal(Path(folder), environment=production) as running,
+        BenchPortal(Path(folder), environment=production, root=root) as running,
     ):
         running.manage("migrate", "--verbosity", "0")
         running.manage("apply", str(FILE))
@@ -68,5 +70,11 @@ def portal(*, embedded: bool = False) -> Iterator[Stage]:
         token = running.manage("issue_token", "--user", "bob", "--scopes", "read,decide").strip()
         running.start()
         yield Stage(
-            running.url, key, token, running.processes[0].pid, running.environment, running.folder / "spool"
+            running.url,
+            key,
+            token,
+            running.processes[0].pid,
+            running.environment,
+            running.folder / "spool",
+            root,
         )

@@ -42,8 +42,11 @@ class PortalProcess:
         port: int | None = None,
         environment: dict[str, str] | None = None,
         companions: tuple[tuple[str, ...], ...] = (),
+        root: Path = ROOT,
     ) -> None:
         self.folder = folder
+        # Where the code is that runs.
+        self.root = root
         # Arguments of the Python processes that start and stop with the server: Celery worker and beat.
         self.companions = companions
         self.port = port or free_port()
@@ -67,7 +70,7 @@ class PortalProcess:
         """Run a management command and return what it printed on stdout. Raises :class:`CommandFailed`."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment,
             input=stdin,
             capture_output=True,
@@ -100,7 +103,7 @@ class PortalProcess:
         """Start a Python process in the portal's environment (a Celery worker, say); :meth:`stop` ends it too."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *arguments], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+                [sys.executable, *arguments], cwd=self.root, env=self.environment, stdout=log, stderr=log
             )
         self.processes.append(process)
         return process
