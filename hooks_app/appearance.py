@@ -8,7 +8,7 @@ from hookgate import redaction
 
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
-from portal.lib.composed import Composed, Parameter
+from portal.lib.composed import Composed, Parameter, remembers
 
 # Where a row keeps its decisions while they are in hand.
 _HELD = "_votes"
@@ -30,6 +30,8 @@ def redacted(request: ConfirmationRequest, args: Any) -> Any:
 
 def votes(request: ConfirmationRequest) -> list[Decision]:
     """The decisions in their order, each with who made it; read unless they are in hand."""
+    if remembers(request, "decisions"):
+        return list(request.decisions.all())
     held: Sequence[Decision] | None = vars(request).get(_HELD)
     return list(held) if held is not None else _VOTES.rows(request=request.pk)
 

@@ -15,11 +15,13 @@ from channels_app.models import Channel, Identity
 from hooks_app import scopes
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from hooks_app.models.policies import Scope
-from hooks_app.scopes import Facts
+from hooks_app.scopes import Asked, Facts
 from portal import access
 from portal.lib import clock
 from portal.lib.problems import Problem
 from portal.models import Absence, GroupMember, Role, User
+
+DECISIONS = ("approve", "reject")
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,7 @@ def count(request: ConfirmationRequest, stage: Stage) -> int:
 
 def suffice(request: ConfirmationRequest, stage: Stage) -> bool:
     """Whether :func:`count` reaches the stage's quorum, in one statement that was composed before."""
-    facts = Facts.of(request, stage)
-    return scopes.enough(stage.scope, facts, stage.quorum, forbids_self=_forbids_self(request))
+    return scopes.enough(Asked.of(request, stage))
 
 
 def seats(organization_id: UUID, scope: str, group_id: UUID | None = None) -> int | None:
@@ -147,31 +148,61 @@ def judge(request: ConfirmationRequest, stage: Stage, voter: Voter, decision: st
     if voter.account is not None and not _may_tap(request, voter.account):
         return _not_an_approver(stage.scope)
     if stage.scope == Scope.CHANNEL_MEMBERS and voter.account is not None:
-        # The policy says in so many words that the account is enough; a deactivated person's is not.
-        in_scope = voter.user is None or voter.user.is_active
-        is_initiator = voter.user is not None and initiators(request).filter(pk=voter.user.pk).exists()
+        found = _standing_in_chat(request, voter.user)
     else:
-        found = _standing(request, stage, voter.user)
-        in_scope, is_initiator = found is not None, bool(found)
-    if not in_scope:
+        found = scopes.standing(Asked.of(request, stage), voter.user.pk) if voter.user else None
+    return _judge(
+        request, stage, decision, None if found is None else found or _is_named(request, voter.account)
+    )
+
+
+def _standing_in_chat(request: ConfirmationRequest, user: User | None) -> bool | None:
+    """The policy says in so many words that the account is enough; a deactivated person's is not."""
+    if user is None:
+        return False
+    return initiators(request).filter(pk=user.pk).exists() if user.is_active else None
+
+
+def _judge(
+    request: ConfirmationRequest, stage: Stage, decision: str, standing: bool | None
+) -> Problem | None:
+    if standing is None:
         return _not_an_approver(stage.scope)
-    is_initiator = is_initiator or _is_initiators(request, voter.account)
-    if decision == "approve" and _forbids_self(request) and is_initiator:
+    if standing and decision == "approve" and request.policy["forbid_self_approval"]:
         return Problem(403, "self_approval", "The initiator of a call may not approve it.")
     return None
 
 
-def _standing(request: ConfirmationRequest, stage: Stage, user: User | None) -> bool | None:
-    """Whether ``user``, who may decide, is the initiator; ``None`` for who may not decide."""
-    if user is None:
-        return None
-    facts = Facts.of(request, stage)
-    return scopes.standing(stage.scope, facts, user.pk, forbids_self=_forbids_self(request))
+@dataclass(frozen=True)
+class Judged:
+    """What one person may do about a request by the web. ``refusals`` has why not, or ``None``, by the decision."""
+
+    in_scope: bool
+    refusals: dict[str, Problem | None]
+
+
+def for_user(user: User, requests: Iterable[ConfirmationRequest]) -> dict[UUID, Judged]:
+    """What ``user`` may do about each of these requests, by its id; one statement for all, their stages in hand."""
+    rows = list(requests)
+    asked = {row.pk: Asked.of(row, current_stage(row)) for row in rows}
+    standings = scopes.standings(asked.values(), user.pk)
+    return {row.pk: _judged(row, standings[asked[row.pk]]) for row in rows}
+
+
+def _judged(request: ConfirmationRequest, standing: bool | None) -> Judged:
+    if request.mode == "channel_only":
+        refused = Problem(403, "channel_only", "This request is decided only by a tap on its card.")
+        return Judged(standing is not None, dict.fromkeys(DECISIONS, refused))
+    stage = current_stage(request)
+    return Judged(
+        standing is not None,
+        {decision: _judge(request, stage, decision, standing) for decision in DECISIONS},
+    )
 
 
 def may_decide(request: ConfirmationRequest, user: User, decision: str = "approve") -> Problem | None:
     """Why ``user`` may not make ``decision`` in the inbox or through the API, or ``None``."""
-    return judge(request, current_stage(request), Voter(user=user), decision)
+    return for_user(user, [request])[request.pk].refusals[decision]
 
 
 def current_stage(request: ConfirmationRequest) -> Stage:
@@ -208,7 +239,7 @@ def _may_tap(request: ConfirmationRequest, account: Account) -> bool:
     return request.mode != "inline_only" and account.channel.organization_id == request.organization_id
 
 
-def _is_initiators(request: ConfirmationRequest, account: Account | None) -> bool:
+def _is_named(request: ConfirmationRequest, account: Account | None) -> bool:
     """Whether the account that tapped is the one that the runtime named."""
     named = (request.initiator or {}).get("id") or ""
     return account is not None and account.external_id in scopes.spellings(named)

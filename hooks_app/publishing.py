@@ -5,14 +5,26 @@ the content of an earlier revision again; the draft stays what it was.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Model
 from hookgate.events import HookEvent
 
 from hooks_app import draft_checks, manifest_warnings, registry
-from hooks_app.models import Agent, AgentTool, Declaration, Publication, RegistryHead, RegistryRevision
+from hooks_app.models import (
+    Agent,
+    AgentTool,
+    ApprovalChannel,
+    Declaration,
+    FallbackChannel,
+    Publication,
+    RegistryHead,
+    RegistryRevision,
+)
 from portal import audit, wakeups
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, not_found
@@ -28,21 +40,54 @@ SETTINGS = (
 def draft(agent: Agent) -> dict[str, Any]:
     """The draft as JSON: settings, ``approval_channels`` and ``fallback_channels`` (slugs), ``tools``, ``class_hooks``,
     ``events``. Lists are in declared order, events in the order of the hook points."""
+    return drafts([agent])[agent.pk]
+
+
+def drafts(agents: Sequence[Agent]) -> dict[UUID, dict[str, Any]]:
+    """The draft of each agent, by its id; four statements however many there are."""
+    approval = _by_agent(ApprovalChannel, agents, "position", "channel__slug", related=("channel",))
+    fallback = _by_agent(FallbackChannel, agents, "position", "channel__slug", related=("channel",))
+    tools = _by_agent(AgentTool, agents, "position", "name")
+    declared = _by_agent(Declaration, agents)
+    return {
+        agent.pk: _content(
+            agent,
+            approval[agent.pk],
+            fallback[agent.pk],
+            tools[agent.pk],
+            sorted(declared[agent.pk], key=_place),
+        )
+        for agent in agents
+    }
+
+
+def _by_agent(
+    model: type[Model], agents: Sequence[Agent], *order: str, related: Sequence[str] = ()
+) -> dict[UUID, list[Any]]:
+    found: dict[UUID, list[Any]] = defaultdict(list)
+    rows: Any = model._default_manager.filter(agent__in=agents).order_by(*order)
+    for row in rows.select_related(*related) if related else rows:
+        found[row.agent_id].append(row)
+    return found
+
+
+def _content(
+    agent: Agent,
+    approval: Sequence[ApprovalChannel],
+    fallback: Sequence[FallbackChannel],
+    tools: Sequence[AgentTool],
+    declarations: Sequence[Declaration],
+) -> dict[str, Any]:
     content: dict[str, Any] = {name: getattr(agent, name) for name in SETTINGS}
     content["approval_policy"] = agent.approval_policy or None
-    content["approval_channels"] = _slugs(agent.approval_channel_rows)
-    content["fallback_channels"] = _slugs(agent.fallback_channel_rows)
-    content["tools"] = [_tool(tool) for tool in agent.tools.order_by("position", "name")]
-    declarations = sorted(agent.declarations.all(), key=_place)
+    content["approval_channels"] = [row.channel.slug for row in approval]
+    content["fallback_channels"] = [row.channel.slug for row in fallback]
+    content["tools"] = [_tool(tool) for tool in tools]
     content["class_hooks"] = [
         _class_hook(row) for row in declarations if row.source == Declaration.Source.CLASS_HOOKS
     ]
     content["events"] = _events([row for row in declarations if row.source == Declaration.Source.EVENTS])
     return content
-
-
-def _slugs(rows: Any) -> list[str]:
-    return list(rows.order_by("position", "channel__slug").values_list("channel__slug", flat=True))
 
 
 def _place(row: Declaration) -> tuple[int, str, str]:
@@ -114,8 +159,14 @@ def _events(rows: list[Declaration]) -> list[dict[str, Any]]:
 
 def is_dirty(agent: Agent) -> bool:
     """Whether the draft differs from what is published; rows that were written again with other ids don't count."""
-    head = RegistryHead.objects.filter(agent=agent).select_related("publication").first()
-    return head is None or _without_ids(draft(agent)) != _without_ids(head.publication.content)
+    return agent.pk in dirty([agent])
+
+
+def dirty(agents: Sequence[Agent]) -> set[UUID]:
+    """Those of the agents, by id, whose draft differs from what is published; five statements however many."""
+    heads = RegistryHead.objects.filter(agent__in=agents).select_related("publication")
+    published = {head.agent_id: _without_ids(head.publication.content) for head in heads}
+    return {pk for pk, content in drafts(agents).items() if _without_ids(content) != published.get(pk)}
 
 
 def _without_ids(content: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from channels_app.models import Identity
 from hooks_app.models import ConfirmationRequest, Stage
 from hooks_app.models.policies import Scope
 from portal.lib import clock
-from portal.lib.composed import Composed, Parameter
+from portal.lib.composed import Composed, Parameter, in_one
 from portal.models import Absence, GroupMember, Membership, Role, User
 
 APPROVERS = (Role.APPROVER, Role.ADMIN)
@@ -172,19 +172,61 @@ def able(scope: str, facts: Facts, *, forbids_self: bool) -> QuerySet[User]:
     return found.exclude(is_initiator(facts)) if forbids_self else found
 
 
-def standing(scope: str, facts: Facts, user: UUID, *, forbids_self: bool) -> bool | None:
+@dataclass(frozen=True)
+class Asked:
+    """Whose decision is asked for: the scope and the quorum of a stage, its facts, and whether the initiator may not
+    approve. Requests that say the same get the same answer."""
+
+    scope: str
+    quorum: int
+    forbids_self: bool
+    facts: Facts
+
+    @classmethod
+    def of(cls, request: ConfirmationRequest, stage: Stage) -> Self:
+        """What one request asks."""
+        forbids_self = bool(request.policy["forbid_self_approval"])
+        return cls(stage.scope, stage.quorum, forbids_self, Facts.of(request, stage))
+
+
+def standing(asked: Asked, user: UUID) -> bool | None:
     """Whether ``user``, who may decide, is the initiator; ``None`` for who may not decide. One statement."""
-    if scope == Scope.CHANNEL_MEMBERS:
+    if asked.scope == Scope.CHANNEL_MEMBERS:
         return None
-    found = _standing(scope, forbids_self).first(user=user, **facts.values())
+    found = _standing(asked.scope, asked.forbids_self).first(user=user, **asked.facts.values())
     return None if found is None else bool(vars(found)["is_initiator"])
 
 
-def enough(scope: str, facts: Facts, quorum: int, *, forbids_self: bool) -> bool:
-    """Whether ``quorum`` people could approve now. One statement, which looks for no more than that."""
-    if scope == Scope.CHANNEL_MEMBERS:
+def standings(asked: Iterable[Asked], user: UUID) -> dict[Asked, bool | None]:
+    """:func:`standing` for many; one statement for all that differ."""
+    different = [one for one in dict.fromkeys(asked) if one.scope != Scope.CHANNEL_MEMBERS]
+    parts = [
+        (_standing(one.scope, one.forbids_self), {"user": user, **one.facts.values()}) for one in different
+    ]
+    found = in_one(parts, "is_initiator")
+    known = {one: bool(rows[0][0]) if rows else None for one, rows in zip(different, found, strict=True)}
+    return {one: known.get(one) for one in asked}
+
+
+def lacking(asked: Iterable[Asked]) -> dict[Asked, int]:
+    """How many people each lacks to reach its quorum now; one statement for all that differ.
+
+    Where any member of a chat decides nobody knows how many there are: none.
+    """
+    different = [one for one in dict.fromkeys(asked) if one.scope != Scope.CHANNEL_MEMBERS]
+    parts = [(_able(one.scope, one.forbids_self, one.quorum), one.facts.values()) for one in different]
+    found = in_one(parts, "COUNT(*)")
+    known = {one: one.quorum - rows[0][0] for one, rows in zip(different, found, strict=True)}
+    return {one: known.get(one, 0) for one in asked}
+
+
+def enough(asked: Asked) -> bool:
+    """Whether as many people as the quorum could approve now. One statement, which looks for no more than that."""
+    if asked.scope == Scope.CHANNEL_MEMBERS:
         return False
-    return len(_able(scope, forbids_self, quorum).rows(**facts.values())) == quorum
+    return (
+        len(_able(asked.scope, asked.forbids_self, asked.quorum).rows(**asked.facts.values())) == asked.quorum
+    )
 
 
 @cache

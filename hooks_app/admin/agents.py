@@ -239,11 +239,13 @@ class AgentAdmin(ScopedAdmin):
         found = super().get_changelist_instance(request)
         registry.refresh(Agent.objects.filter(pk__in=[row.pk for row in found.result_list]))
         states = fleet.states(found.result_list)
+        dirty = publishing.dirty(found.result_list)
         warnings = dict(
             RegistryHead.objects.filter(agent__in=found.result_list).values_list("agent_id", "warnings")
         )
         for row in found.result_list:
             row.fleet_state = states[row.pk]
+            row.draft_differs = row.pk in dirty
             row.registry_warnings = warnings.get(row.pk, [])
         return found
 
@@ -260,13 +262,9 @@ class AgentAdmin(ScopedAdmin):
         return Word(row.fleet_state, _STATES[row.fleet_state])
 
     @display(description=_("registry"), label={"published": "success", "draft": "warning"})
-    def published(self, row: Agent) -> Word:
+    def published(self, row: Any) -> Word:
         """Whether the draft is what holds."""
-        return (
-            Word("draft", _("draft differs"))
-            if publishing.is_dirty(row)
-            else Word("published", _("published"))
-        )
+        return Word("draft", _("draft differs")) if row.draft_differs else Word("published", _("published"))
 
     # Buttons
 

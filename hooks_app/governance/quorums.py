@@ -5,16 +5,17 @@ said, because people may be added after policies. Switching somebody off, ending
 is: whoever does it is told which pending requests nobody can decide any more.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext, ngettext
 
-from hooks_app import confirmations, eligibility
+from hooks_app import confirmations, eligibility, scopes
 from hooks_app.models import ApprovalPolicy, ConfirmationRequest
 from hooks_app.models.policies import Scope
+from hooks_app.scopes import Asked
 from portal.lib import clock
 from portal.models import Group, Organization, User
 
@@ -106,18 +107,19 @@ def stuck(organizations: Collection[Organization]) -> list[ConfirmationRequest]:
         expires_at__gt=clock.now(),
     )
     pending = confirmations.listed(rows).prefetch_related("stages").order_by("expires_at")
-    return [request for request in pending[:_MOST_JUDGED] if lacks(request)]
+    judged = list(pending[:_MOST_JUDGED])
+    lacking = lack(judged)
+    return [request for request in judged if lacking[request.pk]]
 
 
-def lacks(request: ConfirmationRequest) -> int:
-    """How many people the open stage of a request lacks, so that nobody can complete it; 0 where none.
+def lack(requests: Iterable[ConfirmationRequest]) -> dict[UUID, int]:
+    """How many people the open stage of each request lacks, so that nobody can complete it, by its id; one statement.
 
-    Where any member of a chat decides nobody knows how many there are.
+    Where any member of a chat decides nobody knows how many there are: none.
     """
-    stage = eligibility.current_stage(request)
-    if stage.scope == Scope.CHANNEL_MEMBERS:
-        return 0
-    return max(0, stage.quorum - eligibility.count(request, stage))
+    asked = {row.pk: Asked.of(row, eligibility.current_stage(row)) for row in requests}
+    lacking = scopes.lacking(asked.values())
+    return {pk: lacking[one] for pk, one in asked.items()}
 
 
 def tell(requests: Collection[ConfirmationRequest]) -> str:

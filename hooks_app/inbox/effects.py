@@ -22,8 +22,11 @@ _LEFT: Promise = gettext_lazy(
 )
 
 
-def obstacle(request: ConfirmationRequest) -> str:
-    """Why an approval would let nothing run at this moment, for who is about to give one; empty where nothing does."""
+def obstacle(request: ConfirmationRequest, lacking: int | None = None) -> str:
+    """Why an approval would let nothing run at this moment, for who is about to give one; empty where nothing does.
+
+    ``lacking`` is how many people its quorum lacks, if that is known.
+    """
     if not request.agent.enabled:
         return str(_OFF)
     state = halting.state(request.agent, request.organization)
@@ -35,7 +38,8 @@ def obstacle(request: ConfirmationRequest) -> str:
         ) % {"reason": f" ({told})" if told else ""}
     if state["read_only"] and request.writes:
         return str(_READ_ONLY)
-    if lacking := quorums.lacks(request):
+    lacking = quorums.lack([request])[request.pk] if lacking is None else lacking
+    if lacking:
         return ngettext(
             "One more person would have to be there who may approve: what you approve does not run before an admin adds"
             " one.",

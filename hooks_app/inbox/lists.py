@@ -1,11 +1,14 @@
 """Which requests a person's inbox shows, and under which heading."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from hooks_app import confirmations, eligibility, seating
+from hooks_app import appearance, confirmations, eligibility, seating
+from hooks_app.eligibility import Judged
+from hooks_app.governance import quorums
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock
 from portal.lib.problems import Problem
@@ -23,6 +26,8 @@ class Standing:
     refusals: dict[str, Problem | None]
     vote: Decision | None
     in_scope: bool
+    # How many people the quorum lacks, so that an approval would come to nothing.
+    lacking: int
 
     @property
     def may_approve(self) -> bool:
@@ -66,18 +71,25 @@ class Waiting:
 
 def standing(request: ConfirmationRequest, user: User) -> Standing:
     """Judge ``user`` as a vote would, without voting."""
+    return standings([request], user)[request.pk]
+
+
+def standings(requests: Sequence[ConfirmationRequest], user: User) -> dict[UUID, Standing]:
+    """:func:`standing` for each of these requests, by its id, whose stages and decisions are in hand: two statements,
+    and some more for each that others have voted on already."""
+    judged = eligibility.for_user(user, requests)
+    lacking = quorums.lack(requests)
+    return {row.pk: _standing(row, user, judged[row.pk], lacking[row.pk]) for row in requests}
+
+
+def _standing(request: ConfirmationRequest, user: User, judged: Judged, lacking: int) -> Standing:
     stage = eligibility.current_stage(request)
+    votes = [vote for vote in appearance.votes(request) if vote.stage_id == stage.pk]
     # One that doesn't count any more can be cast again.
-    vote = stage.decisions.filter(user=user, counts=True).first()
-    taken = None if vote else seating.refusal(request, stage, user)
-    return Standing(
-        refusals={
-            decision: eligibility.may_decide(request, user, decision) or taken
-            for decision in ("approve", "reject")
-        },
-        vote=vote,
-        in_scope=eligibility.people(request, stage).filter(pk=user.pk).exists(),
-    )
+    vote = next((vote for vote in votes if vote.user_id == user.pk and vote.counts), None)
+    taken = seating.refusal(request, stage, user) if votes and vote is None else None
+    refusals = {decision: refusal or taken for decision, refusal in judged.refusals.items()}
+    return Standing(refusals, vote, judged.in_scope, lacking)
 
 
 def waiting(user: User) -> Waiting:
@@ -85,13 +97,14 @@ def waiting(user: User) -> Waiting:
     rows = eligibility.visible_to(user).filter(status=Status.PENDING, expires_at__gt=clock.now())
     total = rows.count()
     shown = confirmations.listed(rows).prefetch_related("stages").order_by("expires_at", "id")[:LONGEST]
-    return _sort(user, shown, more=max(0, total - LONGEST))
+    return _sort(user, list(shown), more=max(0, total - LONGEST))
 
 
-def _sort(user: User, rows: Iterable[ConfirmationRequest], *, more: int) -> Waiting:
+def _sort(user: User, rows: Sequence[ConfirmationRequest], *, more: int) -> Waiting:
     found = Waiting(more=more)
+    judged = standings(rows, user)
     for row in rows:
-        item = Item(row, standing(row, user))
+        item = Item(row, judged[row.pk])
         # A request that only a tap decides is still for those to know who may tap.
         by_tap = row.mode == "channel_only" and item.standing.in_scope
         if item.standing.vote is not None:

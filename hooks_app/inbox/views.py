@@ -136,7 +136,7 @@ def _show(
         "arguments": folded.text,
         "more": folded.more,
         "seconds_left": max(0, math.ceil((row.expires_at - clock.now()).total_seconds())),
-        "obstacle": effects.obstacle(row) if pending else "",
+        "obstacle": effects.obstacle(row, standing.lacking) if pending else "",
         "left": effects.left(row) if pending else "",
         "status": status,
         "pending": pending,
@@ -175,7 +175,7 @@ def _line(item: Item) -> dict[str, Any]:
 def _hint(row: ConfirmationRequest, standing: Standing) -> str:
     """What keeps an approval from mattering, or why the person can't give one."""
     if standing.may_decide:
-        return effects.obstacle(row)
+        return effects.obstacle(row, standing.lacking)
     if standing.vote is not None or standing.why_not is None:
         return ""
     return _explain(row, standing.why_not)

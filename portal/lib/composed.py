@@ -8,13 +8,16 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Expression, Model, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
 from portal.lib import statements
 
 M = TypeVar("M", bound=Model)
+
+# SQLite takes 500 in one compound statement.
+MOST_PARTS = 200
 
 
 class Parameter(Expression):
@@ -50,19 +53,46 @@ class Composed(Generic[M]):
         """The first of the rows. The query should not find many."""
         return next(iter(self.rows(**values)), None)
 
-    def _bind(self, values: dict[str, Any]) -> SQLCompiler:
+    def text(self, **values: Any) -> tuple[str, tuple[Any, ...]]:
+        """The statement and its parameters for these values, to be a part of another one."""
+        self._compose()
+        return self._sql, tuple(
+            statements.adapt(values[place.name]) if isinstance(place, Parameter) else place
+            for place in self._places
+        )
+
+    def _compose(self) -> SQLCompiler:
         if self._compiler is None:
             composed = self._queryset.query.clone().get_compiler(using=self._queryset.db)
             self._sql, self._places = composed.as_sql()
             self._compiler = composed
-        given = [
-            statements.adapt(values[place.name]) if isinstance(place, Parameter) else place
-            for place in self._places
-        ]
-        bound = copy.copy(self._compiler)
+        return self._compiler
+
+    def _bind(self, values: dict[str, Any]) -> SQLCompiler:
+        bound = copy.copy(self._compose())
+        _, given = self.text(**values)
         bound.connection = connections[self._queryset.db]  # each thread has its own
         bound.as_sql = lambda *_args, **_more: (self._sql, given)  # type: ignore[method-assign]
         return bound
+
+
+def in_one(
+    parts: Sequence[tuple[Composed[Any], dict[str, Any]]], columns: str
+) -> list[list[tuple[Any, ...]]]:
+    """What each query finds for its values, as rows of ``columns`` (SQL over its columns), in one statement for up to
+    ``MOST_PARTS``."""
+    found: list[list[tuple[Any, ...]]] = [[] for _ in parts]
+    for start in range(0, len(parts), MOST_PARTS):
+        texts, parameters = [], list[Any]()
+        for place, (composed, values) in enumerate(parts[start : start + MOST_PARTS], start):
+            text, given = composed.text(**values)
+            texts.append(f"SELECT {place}, {columns} FROM ({text}) AS part")  # noqa: S608  # text that the ORM composed
+            parameters += given
+        with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(texts), parameters)
+            for place, *row in cursor.fetchall():
+                found[place].append(tuple(row))
+    return found
 
 
 def remember(row: Model, relation: str, related: Sequence[Model]) -> None:
@@ -73,3 +103,8 @@ def remember(row: Model, relation: str, related: Sequence[Model]) -> None:
     known._prefetch_done = True  # type: ignore[attr-defined]  # the stubs leave it out
     held: dict[str, Any] = row.__dict__.setdefault("_prefetched_objects_cache", {})
     held[relation] = known
+
+
+def remembers(row: Model, relation: str) -> bool:
+    """Whether ``row.RELATION.all()`` costs nothing."""
+    return relation in row.__dict__.get("_prefetched_objects_cache", {})

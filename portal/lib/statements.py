@@ -6,7 +6,7 @@ each more than the reading itself. Text is composed once, and a prepared stateme
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -71,6 +71,8 @@ def adapt(value: Any) -> Any:
     """A parameter as this database's driver takes it."""
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, date):
+        return connection.ops.adapt_datefield_value(value)
     if isinstance(value, UUID) and not connection.features.has_native_uuid_field:
         return value.hex
     return value

@@ -10,7 +10,7 @@ from channels_app.models import Identity
 from hooks_app import eligibility, scopes
 from hooks_app.models import ConfirmationRequest
 from hooks_app.models.policies import Scope
-from hooks_app.scopes import Facts
+from hooks_app.scopes import Asked
 from portal.models import Absence, Group, GroupMember, Membership, Role, User
 from tests import make
 from tests.confirmations.test_seat_matching import forgotten
@@ -104,12 +104,16 @@ def test_the_composed_answers_are_the_plain_ones(world: World, time: Clock) -> N
                     judge(request, stage, forbids, list(people.values()))
 
     def judge(request: ConfirmationRequest, stage: Any, forbids: bool, users: list[User]) -> None:
-        asked = Facts.of(request, stage)
+        asked = Asked.of(request, stage)
         assert eligibility.suffice(request, stage) == (eligibility.count(request, stage) >= stage.quorum)
+        if stage.scope != Scope.CHANNEL_MEMBERS:
+            lacking = max(0, stage.quorum - eligibility.count(request, stage))
+            assert scopes.lacking([asked]) == {asked: lacking}
         able = set(eligibility.people(request, stage).values_list("pk", flat=True))
         same = set(eligibility.initiators(request).values_list("pk", flat=True))
         for user in users:
             wanted = user.pk in same if user.pk in able else None
-            assert scopes.standing(stage.scope, asked, user.pk, forbids_self=forbids) == wanted
+            assert scopes.standing(asked, user.pk) == wanted
+            assert scopes.standings([asked, asked], user.pk) == {asked: wanted}
 
     check()

@@ -107,8 +107,9 @@ def build(facts: dict, people: dict[str, User], group: Group, row: ConfirmationR
         )
 
 
-def vote(row: ConfirmationRequest, name: str) -> str:
-    """What ``name`` is told."""
+def vote(row: ConfirmationRequest, name: str, clock: Clock) -> str:
+    """What ``name`` is told. No two votes come at the same moment: that is their order."""
+    clock.advance(microseconds=1)
     try:
         confirmations.decide(
             request_id=row.pk, voter=Voter(user=User.objects.get(username=name)), decision="approve"
@@ -148,7 +149,7 @@ def test_votes_and_counts_are_those_of_the_model(world: World, time: Clock) -> N
             stage = row.stages.get()
             assert eligibility.count(row, stage) == most(facts)
             told, sitting = expected(facts)
-            assert [vote(row, name) for name in facts["votes"]] == told
+            assert [vote(row, name, time) for name in facts["votes"]] == told
             counted = set(stage.decisions.filter(counts=True).values_list("user_name", flat=True))
             assert counted == set(sitting.values())
             assert len(counted) <= most(facts)
