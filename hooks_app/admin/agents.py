@@ -16,6 +16,7 @@ from hooks_app import fleet, gate_words, halting, manifest_hooks, publishing, re
 from hooks_app.admin import agent_pages, switches
 from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import AgentChoices, PolicyChoice
+from hooks_app.governance import agents
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel, RegistryHead
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import Alert, ScopedAdmin, ScopedStacked, ScopedTabular
@@ -223,11 +224,15 @@ class AgentAdmin(ScopedAdmin):
         row = self.get_object(request, object_id) if object_id else None
         return row is None or bool(is_apt(row))
 
+    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
+        super().wrote(request, obj, verb, data)
+        agents.changed(obj)
+
     def alerts(self, request: HttpRequest) -> list[Alert]:
         """Agents that no tool runs for, and those in whose registry something matches nothing."""
-        agents = self.get_queryset(request).filter(enabled=True)
-        registry.refresh(agents)
-        heads = RegistryHead.objects.filter(agent__in=agents).select_related("agent").order_by("agent__slug")
+        enabled = self.get_queryset(request).filter(enabled=True)
+        registry.refresh(enabled)
+        heads = RegistryHead.objects.filter(agent__in=enabled).select_related("agent").order_by("agent__slug")
         broken = [_unbuildable(head.agent) for head in heads.exclude(errors=[])[:_MOST_ALERTS]]
         return broken + [
             _unmatched(head) for head in heads.filter(errors=[]).exclude(warnings=[])[:_MOST_ALERTS]

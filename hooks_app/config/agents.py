@@ -10,8 +10,8 @@ from hooks_app.config.agents_schema import Agent as AgentEntry
 from hooks_app.config.agents_schema import Hooks
 from hooks_app.config.changes import Run, assign, show, verb_of
 from hooks_app.config.shared import tool_columns
+from hooks_app.governance import agents
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
-from portal import wakeups
 from portal.models import Organization, User
 
 Columns = dict[str, Any]
@@ -35,7 +35,7 @@ def write_agent(run: Run, organization: Organization, entry: AgentEntry, at: str
     if new:
         run.outdate(organization)
     elif data:
-        wakeups.publish_on_commit(f"agent:{row.pk}")
+        agents.changed(row)
     path = f"{organization.slug}/{entry.slug}"
     run.record(verb_of(new, data), "agent", path, organization, row.pk, data)
     return row
