@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connections
 from django.test import RequestFactory
 
 from portal import audit, health, wakeups
@@ -217,3 +217,24 @@ def test_a_client_that_leaves_in_the_middle_changes_nothing_of_what_is_done(
     path = f"/api/v1/confirmations/{row.pk}"
     until(lambda: portal.get(path, world.key).json()["status"] == "cancelled", what="the transaction's end")
     assert AuditEvent.objects.filter(action="confirmation.cancelled").count() == 1
+
+
+def test_a_connection_that_the_database_has_killed_costs_nobody_an_answer(portal: Portal, world: Any) -> None:
+    if connections["default"].vendor != "postgresql":
+        pytest.skip("SQLite kills nobody's connection")
+
+    def ask(_: int) -> int:
+        return portal.get("/api/v1/agents/procurement/registry", world.key).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(ask, range(32))) == {200}  # every thread has one
+        parameters = connections["default"].get_connection_params()
+        connections.close_all()
+        with psycopg.connect(**{**parameters, "autocommit": True}) as other:
+            killed = other.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            ).fetchone()
+        assert killed is not None
+        assert killed[0] > 1
+        assert set(pool.map(ask, range(32))) == {200}
