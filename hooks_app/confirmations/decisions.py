@@ -87,13 +87,7 @@ def _vote(
         raise refusal
     if not taken:
         raise _closed(row)
-    if decision == "reject" and not reason and row.policy["require_reject_reason"]:
-        raise Problem(
-            400,
-            "reason_required",
-            "The policy wants a reason for a rejection.",
-            errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
-        )
+    _require_reason(row, decision, reason)
     seated = _take_seat(row, stage, votes, voter)
     cast = _record(row, stage, voter, decision, reason, now)
     event = _event(row, stage, voter, "decision.recorded", decision, reason)
@@ -103,6 +97,16 @@ def _vote(
     counted = seated.count(decision) + 1
     _conclude(row, stage, _actor(voter), decision, reason, counted=counted, before=[event])
     return row
+
+
+def _require_reason(row: ConfirmationRequest, decision: str, reason: str | None) -> None:
+    if decision == "reject" and not reason and row.policy["require_reject_reason"]:
+        raise Problem(
+            400,
+            "reason_required",
+            "The policy wants a reason for a rejection.",
+            errors=[FieldError("reason", "reason_required", "Say why, in a few words.")],
+        )
 
 
 def _take_seat(row: ConfirmationRequest, stage: Stage, votes: Sequence[Decision], voter: Voter) -> Seating:

@@ -1,18 +1,16 @@
 """Agents, hooks, policies, connectors, keys: what an admin changes, and what follows from it."""
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
 
 from hooks_app import halting, publishing, registry
 from hooks_app.models import ApprovalPolicy, Connector, Declaration, Publication, RegistryRevision
-from portal import wakeups
 from portal.lib.problems import Problem
 from portal.models import AuditEvent
 from tests import make
-from tests.admin.forms import errors, fill, save
+from tests.admin.forms import errors, save
 from tests.admin.tenant import Tenant, sign_in
 
 
@@ -382,21 +380,3 @@ def test_revisions_and_requests_are_not_for_editing(acme: Tenant, browser: Clien
     page = f"/admin/hooks_app/registryrevision/{row.pk}"
     assert browser.post(f"{page}/change/", {"comment": "nicer"}).status_code == 403
     assert browser.post(f"{page}/delete/", {"post": "yes"}).status_code == 403
-
-
-def test_an_agent_that_is_switched_off_by_hand_wakes_its_runtimes(
-    acme: Tenant,
-    browser: Client,
-    monkeypatch: pytest.MonkeyPatch,
-    django_capture_on_commit_callbacks: Any,
-) -> None:
-    heard: list[str] = []
-    monkeypatch.setattr(wakeups, "publish", lambda *topics: heard.extend(topics))
-    address = f"/admin/hooks_app/agent/{acme.agent.pk}/change/"
-    values = fill(browser.get(address))
-    del values["enabled"]
-    with django_capture_on_commit_callbacks(execute=True):
-        assert browser.post(address, values).status_code == 302
-    acme.agent.refresh_from_db()
-    assert not acme.agent.enabled
-    assert f"agent:{acme.agent.pk}" in heard

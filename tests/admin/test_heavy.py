@@ -11,8 +11,12 @@ from portal.lib.fields import EncryptedJSONField
 from tests.admin import addresses
 from tests.admin.tenant import Tenant, sign_in
 
-# What a list draws or judges by: who somebody is, how a channel fares.
+# What a list draws or judges by: who somebody is, how a channel fares, whether a draft is what is published.
 NEEDED = {
+    ("hooks_app_publication", "content"),
+    ("hooks_app_agenttool", "description"),
+    ("hooks_app_agenttool", "redact"),
+    ("hooks_app_agenttool", "schema"),
     ("hooks_app_confirmationrequest", "initiator"),
     ("hooks_app_connectorcalllog", "user"),
     ("hooks_app_registryhead", "errors"),

@@ -1,5 +1,6 @@
 """The composed questions about people against the plain queries, on random worlds, in every scope."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from channels_app.models import Identity
 from hooks_app import eligibility, scopes
-from hooks_app.models import ConfirmationRequest
+from hooks_app.models import ConfirmationRequest, Stage
 from hooks_app.models.policies import Scope
 from hooks_app.scopes import Asked
 from portal.models import Absence, Group, GroupMember, Membership, Role, User
@@ -75,19 +76,46 @@ def build(facts: dict[str, Any], world: World, people: dict[str, User], group: G
         )
 
 
+@dataclass
+class Case:
+    """A request that is asked about in every scope, of people whom each example changes."""
+
+    world: World
+    people: dict[str, User]
+    row: ConfirmationRequest
+    stage: Stage
+
+    def ask(self, facts: dict[str, Any], scope: str, *, forbids: bool) -> None:
+        """Let the request be one of this kind."""
+        row, stage = self.row, self.stage
+        row.policy = {**row.policy, "forbid_self_approval": forbids}
+        row.initiator = facts["initiator"]
+        row.initiator_user = self.people[facts["matched"]] if facts["matched"] else None
+        row.agent.owner = self.people[facts["owner"]] if facts["owner"] else None
+        stage.scope, stage.quorum = scope, facts["quorum"]
+
+    def check(self) -> None:
+        """Composed and plain answers are the same."""
+        row, stage = self.row, self.stage
+        asked = Asked.of(row, stage)
+        count = eligibility.count(row, stage)
+        assert eligibility.suffice(row, stage) == (count >= stage.quorum)
+        if stage.scope != Scope.CHANNEL_MEMBERS:
+            assert scopes.lacking([asked]) == {asked: max(0, stage.quorum - count)}
+        able = set(eligibility.people(row, stage).values_list("pk", flat=True))
+        same = set(eligibility.initiators(row).values_list("pk", flat=True))
+        for user in self.people.values():
+            wanted = user.pk in same if user.pk in able else None
+            assert scopes.standing(asked, user.pk) == wanted
+            assert scopes.standings([asked, asked], user.pk) == {asked: wanted}
+
+
 def test_the_composed_answers_are_the_plain_ones(world: World, time: Clock) -> None:
     people = {name: make.user(name, world.organization, "member") for name in NAMES}
     group = Group.objects.create(organization=world.organization, slug="treasury")
     row = world.ask()
-    stage = row.stages.get()
-
-    def ask(facts: dict[str, Any], scope: str, forbids: bool) -> ConfirmationRequest:
-        row.policy = {**row.policy, "forbid_self_approval": forbids}
-        row.initiator = facts["initiator"]
-        row.initiator_user = people[facts["matched"]] if facts["matched"] else None
-        row.agent.owner = people[facts["owner"]] if facts["owner"] else None
-        stage.scope, stage.group, stage.quorum = scope, group.pk, facts["quorum"]
-        return row
+    case = Case(world, people, row, row.stages.get())
+    case.stage.group = group.pk
 
     @settings(
         max_examples=300 if counts.SOAK else 15,
@@ -100,20 +128,7 @@ def test_the_composed_answers_are_the_plain_ones(world: World, time: Clock) -> N
             build(facts, world, people, group, time)
             for scope in Scope.values:
                 for forbids in (False, True):
-                    request = ask(facts, scope, forbids)
-                    judge(request, stage, forbids, list(people.values()))
-
-    def judge(request: ConfirmationRequest, stage: Any, forbids: bool, users: list[User]) -> None:
-        asked = Asked.of(request, stage)
-        assert eligibility.suffice(request, stage) == (eligibility.count(request, stage) >= stage.quorum)
-        if stage.scope != Scope.CHANNEL_MEMBERS:
-            lacking = max(0, stage.quorum - eligibility.count(request, stage))
-            assert scopes.lacking([asked]) == {asked: lacking}
-        able = set(eligibility.people(request, stage).values_list("pk", flat=True))
-        same = set(eligibility.initiators(request).values_list("pk", flat=True))
-        for user in users:
-            wanted = user.pk in same if user.pk in able else None
-            assert scopes.standing(asked, user.pk) == wanted
-            assert scopes.standings([asked, asked], user.pk) == {asked: wanted}
+                    case.ask(facts, scope, forbids=forbids)
+                    case.check()
 
     check()

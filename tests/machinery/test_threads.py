@@ -90,8 +90,8 @@ def test_a_full_pool_refuses_and_lets_those_who_wait_live_on(
     monkeypatch.setattr("hooks_app.api.waiting.LOOK_SECONDS", 0.3)
     row = pending()
     with (
-        open_wait(portal.url, "/api/v1/agents/procurement/events", world.key) as stream,
         portal.waiting(f"/api/v1/confirmations/{row.pk}?wait=8", world.key) as wait,
+        open_wait(portal.url, "/api/v1/agents/procurement/events", world.key) as stream,
     ):
         read_until(stream, b"event: state")
         with taken(lanes().looks):  # all of them
@@ -197,14 +197,14 @@ def test_a_client_that_leaves_in_the_middle_changes_nothing_of_what_is_done(
 ) -> None:
     """The transaction comes to its end, and its thread answers the next."""
     go, begun = threading.Event(), threading.Event()
-    append = audit.append
+    append = audit.append_all
 
     def slow(*args: Any, **more: Any) -> Any:
         begun.set()
         go.wait(10)
         return append(*args, **more)
 
-    monkeypatch.setattr(audit, "append", slow)
+    monkeypatch.setattr(audit, "append_all", slow)
     row = pending()
     host, _, port = portal.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as client:
