@@ -34,6 +34,11 @@ def _parse(reference: str) -> UUID | None:
     return found if found is not None and str(found) == reference.lower() else None
 
 
+def _slug(reference: str) -> str | None:
+    """``reference`` where it may be a slug: a database is asked for no other text."""
+    return reference if re.fullmatch(SLUG_PATTERN, reference) else None
+
+
 def uuid(reference: str) -> UUID:
     """The id in a path. Raises 404 ``not_found`` for anything that is none."""
     found = _parse(reference)
@@ -57,8 +62,8 @@ def agent(caller: Caller, reference: str, *roles: str) -> Agent:
 
     Raises 404 ``not_found``, and 400 when a person's organizations have several agents of that slug.
     """
-    wanted = Q(slug=reference) if re.fullmatch(SLUG_PATTERN, reference) else Q(pk__in=[])
-    pk = _parse(reference)
+    slug, pk = _slug(reference), _parse(reference)
+    wanted = Q(slug=slug) if slug else Q(pk__in=[])
     if pk is not None:
         wanted |= Q(pk=pk)
     found = list(agents(caller, *(roles or access.READERS)).filter(wanted)[:20])
@@ -78,9 +83,9 @@ def governed(caller: Caller, reference: str) -> tuple[Agent, RegistryHead | None
     """As :func:`agent`, with the agent's registry head in the same statement, for what its registry governs. ``None``
     for a person, and for an agent that was never published. Raises 404 ``not_found``."""
     if isinstance(caller, RuntimeCaller):
-        pk = _parse(reference)
+        slug, pk = _slug(reference), _parse(reference)
         found = _governed(of_agent=caller.agent_id is not None).rows(
-            organization=caller.organization_id, agent=caller.agent_id, slug=reference, id=pk or NOBODY
+            organization=caller.organization_id, agent=caller.agent_id, slug=slug or "", id=pk or NOBODY
         )
         by_id = [head for head in found if head.agent_id == pk]
         for head in by_id or found:

@@ -132,7 +132,7 @@ def test_an_approval_is_used_once_or_not_at_all(office: Office, decision: str | 
             assert office.consume(request).status == 409
             request = make_request()
 
-    assert each_place(consume, check) >= 3
+    assert each_place(consume, check) >= 2  # the key, and the request
 
 
 def test_a_failed_read_never_says_approved(office: Office) -> None:

@@ -1,27 +1,14 @@
-"""A world with room for many requests, and a connection for every thread of a crowd."""
+"""A world with room for many requests."""
 
 import logging
 from collections.abc import Iterator
 
 import pytest
-from django.db import connection
 
 from portal.serving import lanes
 from tests.confirmations import world as worlds
 from tests.confirmations.world import World
 from tests.races import crowd
-
-
-@pytest.fixture(autouse=True)
-def _connections(transactional_db: None) -> Iterator[None]:
-    """The portal's pool has fewer connections than the crowd has threads; here nobody waits for one."""
-    if not crowd.POSTGRES:
-        yield
-        return
-    pool = connection.pool  # type: ignore[attr-defined]
-    pool.resize(1, crowd.MOST)
-    yield
-    pool.resize(1, 16)
 
 
 @pytest.fixture(autouse=True)
