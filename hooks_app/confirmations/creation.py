@@ -347,6 +347,9 @@ _WAITING = ConfirmationRequest.objects.filter(
 ).order_by("expires_at")
 
 
+_SOONEST = Composed(_WAITING.only("expires_at")[:1])
+
+
 @cache
 def _last_place(allowed: int) -> Composed[ConfirmationRequest]:
     """The one that waits on the last of the ``allowed`` places."""
@@ -356,9 +359,9 @@ def _last_place(allowed: int) -> Composed[ConfirmationRequest]:
 def _check_room(row: ConfirmationRequest, route: Route, now: datetime) -> None:
     if not _last_place(route.max_pending).rows(agent=row.agent_id, now=now):
         return
-    waiting = Composed(_WAITING.only("expires_at")[: route.max_pending]).rows(agent=row.agent_id, now=now)
-    seconds = math.ceil((waiting[0].expires_at - now).total_seconds())
+    soonest = _SOONEST.rows(agent=row.agent_id, now=now)
+    seconds = math.ceil((soonest[0].expires_at - now).total_seconds()) if soonest else 1
     raise TooManyPending(
-        f"{len(waiting)} requests of this agent wait for people; its limit is {route.max_pending}.",
+        f"{route.max_pending} requests of this agent wait for people; its limit is {route.max_pending}.",
         max(1, min(seconds, MAX_RETRY_AFTER)),
     )

@@ -26,7 +26,7 @@ from portal import hashing
 from portal.api import answers
 from portal.lib import deadline
 from portal.serving import lanes
-from portal.serving.lanes import Lane
+from portal.serving.lanes import Lane, Patience
 from portal.serving.threads import Full, threads
 from portal.web import failures
 
@@ -35,6 +35,8 @@ Work = Callable[[], HttpResponseBase]
 Quick = Callable[[], HttpResponse | None]
 # How many pieces of an answer that comes in pieces are read in one go.
 PIECES = 32
+# Seconds in which a job begins when a thread is free.
+SOON = 0.1
 
 
 class Handler(ASGIHandler):
@@ -76,7 +78,7 @@ class Handler(ASGIHandler):
 
         try:
             job = partial(copy_context().run, work)
-            return await threads().run(lane, job, seconds=lane.seconds or patience.seconds / 2)
+            return await threads().run(lane, job, seconds=_queueing(lane, patience))
         except Full as full:
             return self._refuse(scope, body, full)
 
@@ -111,6 +113,11 @@ class Handler(ASGIHandler):
                 await send({"type": "http.response.body", "body": data, "more_body": more})
         finally:
             threads().submit(lane, response.close)
+
+
+def _queueing(lane: Lane, patience: Patience) -> float:
+    """Seconds that a request may wait for a thread; a free one takes a moment to begin."""
+    return max(SOON, patience.seconds / 2 if lane.seconds is None else lane.seconds)
 
 
 @cache

@@ -219,10 +219,8 @@ def test_a_client_that_leaves_in_the_middle_changes_nothing_of_what_is_done(
     assert AuditEvent.objects.filter(action="confirmation.cancelled").count() == 1
 
 
+@pytest.mark.postgres  # SQLite kills nobody's connection
 def test_a_connection_that_the_database_has_killed_costs_nobody_an_answer(portal: Portal, world: Any) -> None:
-    if connections["default"].vendor != "postgresql":
-        pytest.skip("SQLite kills nobody's connection")
-
     def ask(_: int) -> int:
         return portal.get("/api/v1/agents/procurement/registry", world.key).status_code
 
