@@ -4,6 +4,8 @@ An account belongs to who made it until the person has taken it over. So it is r
 act as the person, and whether the password is one that the person chose.
 """
 
+from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from portal import audit
@@ -33,6 +35,20 @@ def was_never_given(user: User) -> bool:
 def note_given(user: User) -> None:
     """Record that ``user`` has been given a way in; call it in the transaction that gives it."""
     User.objects.filter(pk=user.pk, first_credential_at__isnull=True).update(first_credential_at=clock.now())
+
+
+def make(user: User, plain: str | None) -> None:
+    """Write a new account, with a password that somebody else has chosen or none. The caller records it, once it is
+    known whose it is."""
+    user.set_password(plain)
+    user.save(force_insert=True)
+
+
+def change(user: User, columns: Collection[str], data: dict[str, Any], *, actor: audit.Actor) -> None:
+    """Write ``columns`` of an account: names and address. ``data`` is ``{column: [before, after]}``."""
+    if data:
+        user.save(update_fields=columns)
+        record(user, "user.changed", actor, data)
 
 
 def give_password(user: User, plain: str, *, actor: audit.Actor) -> None:
@@ -88,7 +104,7 @@ def _save_password(user: User) -> None:
     end_links(user)
 
 
-def record(user: User, action: str, actor: audit.Actor, data: dict[str, bool] | None = None) -> None:
+def record(user: User, action: str, actor: audit.Actor, data: dict[str, Any] | None = None) -> None:
     """Append what happened to an account to the audit trail."""
     homes = list(user.memberships.all()[:2])
     audit.append(

@@ -1,11 +1,17 @@
 """The only writer of :class:`portal.models.AuditEvent`."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Model
+
 from portal.lib import clock
 from portal.models import AuditEvent, Organization, User
+
+# A longer value is left out of an event, which says that it changed.
+_LONGEST_VALUE = 300
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,17 @@ SHELL = Actor("shell", name="shell")
 def person(user: User) -> Actor:
     """The actor for a portal user."""
     return Actor("user", str(user.pk), user.username)
+
+
+def show(value: Any) -> Any:
+    """``value`` of a column as an event may hold it: small JSON."""
+    if isinstance(value, Model):
+        return str(value)
+    try:
+        written = json.dumps(value, ensure_ascii=False)
+    except TypeError:
+        return str(value)
+    return value if len(written) <= _LONGEST_VALUE else f"({len(written)} characters)"
 
 
 def append(

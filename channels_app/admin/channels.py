@@ -114,9 +114,6 @@ class ChannelAdmin(ScopedAdmin):
         if before != _content(saved):
             changes.outdate(obj.organization)
 
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`channels_app.channels`."""
-
     # What the page shows
 
     @admin.display(description=_("platform"))

@@ -81,9 +81,6 @@ class IdentityAdmin(ScopedAdmin):
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         identities.unbind(obj, actor=changes.actor(request))
 
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`channels_app.identities`."""
-
     @admin.display(description=_("bot"))
     def where(self, row: Identity) -> Any:
         """Whose account numbers these are."""

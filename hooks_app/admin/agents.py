@@ -16,7 +16,7 @@ from hooks_app import fleet, gate_words, halting, manifest_hooks, publishing, re
 from hooks_app.admin import agent_pages, switches
 from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import AgentChoices, PolicyChoice
-from hooks_app.governance import agents
+from hooks_app.governance import tables
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel, RegistryHead
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import Alert, ScopedAdmin, ScopedStacked, ScopedTabular
@@ -151,7 +151,7 @@ class AgentAdmin(ScopedAdmin):
     """The page edits the draft; what is published holds until somebody publishes again."""
 
     form = AgentForm
-    kind = "agent"
+    writer = tables.AGENTS
     title = _("Agents")
     about = _("Programs that act, their hooks, and what they are served")
     section = "governance"
@@ -223,10 +223,6 @@ class AgentAdmin(ScopedAdmin):
             return False
         row = self.get_object(request, object_id) if object_id else None
         return row is None or bool(is_apt(row))
-
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        super().wrote(request, obj, verb, data)
-        agents.changed(obj)
 
     def alerts(self, request: HttpRequest) -> list[Alert]:
         """Agents that no tool runs for, and those in whose registry something matches nothing."""

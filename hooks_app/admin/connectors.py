@@ -9,6 +9,7 @@ from django.utils.translation import ngettext
 
 from hooks_app import json_schemas
 from hooks_app.admin.fields import JSONText, PolicyChoice, Texts
+from hooks_app.governance import tables
 from hooks_app.models import Action, Connector
 from portal.admin.scoping import ScopedAdmin, ScopedStacked
 from portal.admin.site import site
@@ -48,13 +49,12 @@ class ActionInline(ScopedStacked):
 class ConnectorAdmin(ScopedAdmin):
     """Systems that tools act on."""
 
-    kind = "connector"
+    writer = tables.CONNECTORS
     title = _("Connectors")
     about = _("Systems that tools act on, and their actions")
     section = "governance"
     place = 30
     icon = "cable"
-    outdates = True
     list_display = ("slug", "organization", "size")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("slug", "actions__name")

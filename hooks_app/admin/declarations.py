@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget
 from hooks_app import manifest_hooks
 from hooks_app.admin import drafts, params
 from hooks_app.admin.fields import JSONText
+from hooks_app.governance import tables
 from hooks_app.models import Agent, Declaration
 from portal.admin import reach
 from portal.admin.forms import ScopedForm
@@ -171,7 +172,7 @@ class HandlerForm(DeclarationForm):
 class DeclarationAdmin(ScopedAdmin):
     """Reached from its agent's page. A change is part of the agent's draft."""
 
-    kind = "hook"
+    writer = tables.HOOKS
     title = _("Hooks")
     about = _("What each agent declares, entry by entry")
     organization_path = "agent__organization"
@@ -226,11 +227,13 @@ class DeclarationAdmin(ScopedAdmin):
             obj.params = params.collect(form, CATALOGUE[obj.name])
         for name in ("tool_filter", "on_error"):
             setattr(obj, name, getattr(obj, name) or None)
-        obj.save()
-        drafts.refuse_faulty(obj)
 
-    def name_of(self, obj: Any) -> str:
-        return f"{obj.agent.organization.slug}/{obj.agent.slug}/{obj}"
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        drafts.refuse_faulty(form.instance)
+
+    def columns(self, form: Any) -> list[str]:
+        return [*super().columns(form), "params"]
 
     def response_post_save_add(self, request: HttpRequest, obj: Any) -> HttpResponse:
         return redirect("admin:hooks_app_agent_change", obj.agent_id)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from hooks_app import usage
-from hooks_app.governance import quorums
+from hooks_app.governance import quorums, tables
 from portal.admin.forms import ScopedFormSet
 from portal.admin.scoping import ScopedAdmin, ScopedTabular
 from portal.admin.site import site
@@ -53,13 +53,12 @@ class MemberInline(ScopedTabular):
 class GroupAdmin(ScopedAdmin):
     """Sets of members that policies name."""
 
-    kind = "group"
+    writer = tables.GROUPS
     title = _("Groups")
     about = _("Sets of members that policies name")
     section = "organization"
     place = 30
     icon = "groups"
-    outdates = True
     list_display = ("slug", "organization", "size")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("slug", "memberships__user__username")
@@ -80,7 +79,7 @@ class GroupAdmin(ScopedAdmin):
 class AbsenceAdmin(ScopedAdmin):
     """Who stands in for whom, and when."""
 
-    kind = "absence"
+    writer = tables.ABSENCES
     title = _("Absences")
     about = _("Who stands in for whom")
     section = "organization"
@@ -90,6 +89,3 @@ class AbsenceAdmin(ScopedAdmin):
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "first_day")
     search_fields = ("user__username", "substitute__username")
     list_select_related = ("organization", "user", "substitute")
-
-    def name_of(self, obj: Any) -> str:
-        return f"{obj.organization.slug}/{obj.user.username}/{obj.first_day.isoformat()}"

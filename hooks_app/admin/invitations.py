@@ -78,6 +78,3 @@ class InvitationAdmin(ScopedAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         members.withdraw(obj, actor=changes.actor(request))
-
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`hooks_app.governance.members`."""

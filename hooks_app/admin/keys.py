@@ -144,9 +144,6 @@ class RuntimeKeyAdmin(ScopedAdmin):
         shell = f"export HOOKGATE_URL={settings.BASE_URL}\nexport HOOKGATE_KEY={plain}"
         return shown_once.page(self, request, row, plain=plain, text=text, shell=shell)
 
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`hooks_app.keys`."""
-
     @action(description=_("Rotate"), permissions=["revoke"], icon="autorenew")
     def rotate(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """A second key, then the first one's end."""

@@ -54,9 +54,6 @@ class MembershipAdmin(ScopedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ("organization", "user") if obj is not None else ()
 
-    def name_of(self, obj: Any) -> str:
-        return f"{obj.organization.slug}/{obj.user.username}"
-
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         members.set_role(obj, form.cleaned_data["role"], actor=changes.actor(request))
         self._warn_of_stuck(request, obj)
@@ -65,9 +62,6 @@ class MembershipAdmin(ScopedAdmin):
         """Name the pending requests that nobody who is left can approve."""
         if text := quorums.tell(quorums.stuck([row.organization])):
             self.message_user(request, text, level="warning")
-
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`hooks_app.governance.members`."""
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Names what ends with the membership, and asks what becomes of keys and agents."""

@@ -12,6 +12,7 @@ from unfold.enums import ActionVariant
 from hooks_app import halting
 from hooks_app.admin import switches
 from hooks_app.admin.fields import PolicyChoice
+from hooks_app.governance import tables
 from portal.admin import changes, operations, reach, showing
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
@@ -44,14 +45,13 @@ class OrganizationAdmin(ScopedAdmin):
     """Tenants. Superusers make them; they are never deleted here."""
 
     form = OrganizationForm
-    kind = "organization"
+    writer = tables.ORGANIZATIONS
     title = _("Organizations")
     about = _("Switches, and what agents share")
     organization_path = "pk"
     section = "organization"
     place = 10
     icon = "domain"
-    outdates = True
     deletable = False
     list_display = ("slug", "name", "time_zone", "state", "approval_policy")
     list_filter = ("read_only", "halted")
@@ -93,9 +93,6 @@ class OrganizationAdmin(ScopedAdmin):
 
     def organization_of(self, obj: Any) -> Organization | None:
         return obj if isinstance(obj, Organization) else None
-
-    def name_of(self, obj: Any) -> str:
-        return str(obj.slug)
 
     def has_halt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """While it runs."""

@@ -216,17 +216,18 @@ class UserAdmin(ScopedAdmin):
         homes = Membership.objects.filter(user=obj).select_related("organization")[:2]
         return homes[0].organization if len(homes) == 1 else None
 
-    def name_of(self, obj: Any) -> str:
-        return str(obj.username)
-
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
             self._change(request, obj, form)
             return
-        obj.set_password(form.cleaned_data["password"] or None)
-        obj.save()
-        organization, role = form.cleaned_data["organization"], form.cleaned_data["role"]
-        members.add(organization, obj, role, actor=changes.actor(request))
+        chosen = form.cleaned_data
+        members.make(
+            chosen["organization"],
+            obj,
+            chosen["role"],
+            password=chosen["password"] or None,
+            actor=changes.actor(request),
+        )
 
     def _change(self, request: HttpRequest, obj: Any, form: Any) -> None:
         """Write what was changed and nothing else; whose account it is is judged again behind its lock."""
@@ -242,7 +243,7 @@ class UserAdmin(ScopedAdmin):
             homes = Organization.objects.filter(memberships__user=person)
             if text := quorums.tell(quorums.stuck(homes)):
                 self.message_user(request, text, level="warning")
-        obj.save(update_fields=changed)
+        accounts.change(obj, changed, changes.of_form(form), actor=changes.actor(request))
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

@@ -11,7 +11,7 @@ from hookgate import matching
 from hooks_app import registry_inputs, usage
 from hooks_app.admin.fields import JSONText
 from hooks_app.conditions import walks
-from hooks_app.governance import quorums
+from hooks_app.governance import quorums, tables
 from hooks_app.models import ApprovalPolicy
 from hooks_app.models.policies import Scope
 from portal.admin.forms import ScopedForm
@@ -74,13 +74,12 @@ class ApprovalPolicyAdmin(ScopedAdmin):
     """Who may decide, how many must, how long they have."""
 
     form = PolicyForm
-    kind = "approval_policy"
+    writer = tables.POLICIES
     title = _("Approval policies")
     about = _("Who may decide, how many must, how long they have")
     section = "governance"
     place = 20
     icon = "gavel"
-    outdates = True
     list_display = ("slug", "organization", "scope", "group", "quorum", "timeout_seconds", "ready")
     list_filter = (("organization", admin.RelatedOnlyFieldListFilter), "scope")
     search_fields = ("slug", "group__slug")
@@ -113,10 +112,10 @@ class ApprovalPolicyAdmin(ScopedAdmin):
     def find_users(self, obj: Any) -> list[str]:
         return usage.of_policy(obj)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        for shortfall in quorums.shortfalls(obj):
-            self.message_user(request, f"{obj.slug}: {shortfall.message}.", level="warning")
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        for shortfall in quorums.shortfalls(form.instance):
+            self.message_user(request, f"{form.instance.slug}: {shortfall.message}.", level="warning")
 
     @admin.display(description=_("can be carried out"), boolean=True)
     def ready(self, row: ApprovalPolicy) -> bool:

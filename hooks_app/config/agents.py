@@ -1,17 +1,21 @@
 """Writes agents: what holds at once, and the draft with its tools and hooks."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
+
+from django.db.models import Model
 
 from channels_app.models import Channel
 from hooks_app.config import members, switches
 from hooks_app.config.agents_schema import Agent as AgentEntry
 from hooks_app.config.agents_schema import Hooks
-from hooks_app.config.changes import Run, assign, show, verb_of
+from hooks_app.config.changes import Run, assign
 from hooks_app.config.shared import tool_columns
-from hooks_app.governance import agents
+from hooks_app.governance import tables
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel
+from portal import audit
 from portal.models import Organization, User
 
 Columns = dict[str, Any]
@@ -24,21 +28,72 @@ _CONTENT = (
 def write_agent(run: Run, organization: Organization, entry: AgentEntry, at: str) -> Agent:
     """An agent's row and its draft. Publishing is :mod:`hooks_app.config.apply`'s."""
     row = Agent.objects.filter(organization=organization, slug=entry.slug).first()
-    new = row is None
     row = row or Agent(organization=organization, slug=entry.slug)
-    data = assign(row, {**_columns(entry), "owner": _owner(run, organization, entry, at)})
-    data |= _write_channels(row, ApprovalChannel, "approval_channels", entry.approval_channels)
-    data |= _write_channels(row, FallbackChannel, "fallback_channels", entry.fallback_channels)
-    data |= _write_tools(row, entry)
-    data |= _write_hooks(row, entry.declared_hooks())
-    data |= switches.set_halted(run, organization, row, entry.halted)
-    if new:
-        run.outdate(organization)
-    elif data:
-        agents.changed(row)
-    path = f"{organization.slug}/{entry.slug}"
-    run.record(verb_of(new, data), "agent", path, organization, row.pk, data)
+    draft = _Draft(row)
+    draft.set_channels(ApprovalChannel, "approval_channels", entry.approval_channels)
+    draft.set_channels(FallbackChannel, "fallback_channels", entry.fallback_channels)
+    draft.set_tools(entry)
+    draft.set_hooks(entry.declared_hooks())
+    columns = {**_columns(entry), "owner": _owner(run, organization, entry, at)}
+    run.save(tables.AGENTS, row, columns, more=draft.data, parts=draft.parts, gone=draft.gone)
+    if switches.set_halted(run, organization, row, entry.halted):
+        run.mark_changed("agent", tables.AGENTS.name(row))
     return row
+
+
+@dataclass
+class _Draft:
+    """What of an agent's draft differs from the file: the rows to write, those that go, and both in words."""
+
+    agent: Agent
+    parts: list[Model] = field(default_factory=list)
+    gone: list[Model] = field(default_factory=list)
+    data: Columns = field(default_factory=dict)
+
+    def set_channels(
+        self, model: type[ApprovalChannel] | type[FallbackChannel], key: str, slugs: list[str]
+    ) -> None:
+        """The channels in their order."""
+        rows: list[Any] = list(model.objects.filter(agent=self.agent).select_related("channel"))
+        before = [row.channel.slug for row in rows]
+        if before == slugs:
+            return
+        self.gone += rows
+        channels = Channel.objects.filter(organization=self.agent.organization, slug__in=slugs)
+        by_slug = {channel.slug: channel for channel in channels}
+        self.parts += [
+            model(agent=self.agent, channel=by_slug[slug], position=position)
+            for position, slug in enumerate(slugs)
+        ]
+        self.data[key] = [audit.show(before), audit.show(slugs)]
+
+    def set_tools(self, entry: AgentEntry) -> None:
+        """The tools without a connector."""
+        stored = {row.name: row for row in AgentTool.objects.filter(agent=self.agent)}
+        changed = []
+        for position, tool in enumerate(entry.tools):
+            row = stored.pop(tool.name, None) or AgentTool(agent=self.agent, name=tool.name)
+            if assign(row, {**tool_columns(tool), "position": position}):
+                self.parts.append(row)
+                changed.append(tool.name)
+        self.gone += stored.values()
+        if names := sorted([*changed, *stored]):
+            self.data["tools"] = names
+
+    def set_hooks(self, hooks: Hooks) -> None:
+        """The declarations, in order. A row whose entry is still there keeps its id, which runtimes know it by."""
+        wanted = [*_class_hooks(hooks), *_event_handlers(hooks)]
+        stored = list(Declaration.objects.filter(agent=self.agent))
+        if _compact(stored) == _compact([Declaration(**columns) for columns in wanted]):
+            return
+        rows = _pair(wanted, stored)
+        kept = {row.pk for row in rows if row is not None}
+        self.gone += [row for row in stored if row.pk not in kept]
+        for position, (columns, found) in enumerate(zip(wanted, rows, strict=True)):
+            row = found or Declaration(agent=self.agent)
+            if assign(row, {**columns, "position": position}):
+                self.parts.append(row)
+        self.data["hooks"] = [len(stored), len(wanted)]
 
 
 def _columns(entry: AgentEntry) -> Columns:
@@ -61,47 +116,6 @@ def _owner(run: Run, organization: Organization, entry: AgentEntry, at: str) -> 
     if owner is None:
         members.warn_of_invited(run, f"{at}.owner", entry.owner, "owns nothing")
     return owner
-
-
-def _write_channels(
-    agent: Agent, model: type[ApprovalChannel] | type[FallbackChannel], key: str, slugs: list[str]
-) -> Columns:
-    rows = model.objects.filter(agent=agent)
-    before = list(rows.values_list("channel__slug", flat=True))
-    if before == slugs:
-        return {}
-    rows.delete()
-    channels = {channel.slug: channel for channel in Channel.objects.filter(organization=agent.organization)}
-    for position, slug in enumerate(slugs):
-        model.objects.create(agent=agent, channel=channels[slug], position=position)
-    return {key: [show(before), show(slugs)]}
-
-
-def _write_tools(agent: Agent, entry: AgentEntry) -> Columns:
-    stored = {row.name: row for row in AgentTool.objects.filter(agent=agent)}
-    changed = []
-    for position, tool in enumerate(entry.tools):
-        row = stored.pop(tool.name, None) or AgentTool(agent=agent, name=tool.name)
-        if assign(row, {**tool_columns(tool), "position": position}):
-            changed.append(tool.name)
-    for rest in stored.values():
-        rest.delete()
-    names = sorted([*changed, *stored])
-    return {"tools": names} if names else {}
-
-
-def _write_hooks(agent: Agent, hooks: Hooks) -> Columns:
-    """The declarations, in order. A row whose entry is still there keeps its id, which runtimes know it by."""
-    wanted = [*_class_hooks(hooks), *_event_handlers(hooks)]
-    stored = list(Declaration.objects.filter(agent=agent))
-    if _compact(stored) == _compact([Declaration(**columns) for columns in wanted]):
-        return {}
-    rows = _pair(wanted, stored)
-    kept = {row.pk for row in rows if row is not None}
-    Declaration.objects.filter(agent=agent).exclude(pk__in=kept).delete()
-    for position, (columns, row) in enumerate(zip(wanted, rows, strict=True)):
-        assign(row or Declaration(agent=agent), {**columns, "position": position})
-    return {"hooks": [len(stored), len(wanted)]}
 
 
 def _class_hooks(hooks: Hooks) -> Iterator[Columns]:

@@ -26,10 +26,11 @@ from hooks_app.config import (
     shared,
     switches,
 )
-from hooks_app.config.changes import Change, Run, assign, verb_of
+from hooks_app.config.changes import Change, Run
 from hooks_app.config.errors import ConfigInvalid
 from hooks_app.config.placeholders import Variables
 from hooks_app.governance import members as governance
+from hooks_app.governance import tables
 from hooks_app.models import Agent
 from portal import audit
 from portal.lib.problems import FieldError
@@ -163,23 +164,18 @@ def _find_working(slug: str) -> set[UUID]:
 
 def _write_row(run: Run, entry: schema.Organization) -> Organization:
     row = Organization.objects.select_for_update().filter(slug=entry.slug).first()
-    new = row is None
     row = row or Organization(slug=entry.slug)
-    data = assign(
-        row,
-        {
-            "name": entry.name or entry.slug,
-            "time_zone": entry.time_zone,
-            "approval_policy": entry.approval_policy,
-            "retention_days": entry.retention_days,
-            **entry.freshness.model_dump(),
-        },
-    )
-    if not new and data.keys() - {"name", "retention_days"}:
-        run.outdate(row)
-    data |= switches.set_read_only(run, row, entry.read_only)
-    data |= switches.set_halted(run, row, None, entry.halted)
-    run.record(verb_of(new, data), "organization", entry.slug, row, row.pk, data)
+    columns = {
+        "name": entry.name or entry.slug,
+        "time_zone": entry.time_zone,
+        "approval_policy": entry.approval_policy,
+        "retention_days": entry.retention_days,
+        **entry.freshness.model_dump(),
+    }
+    run.save(tables.ORGANIZATIONS, row, columns)
+    switched = switches.set_read_only(run, row, entry.read_only)
+    if switches.set_halted(run, row, None, entry.halted) or switched:
+        run.mark_changed("organization", entry.slug)
     return row
 
 

@@ -1,6 +1,6 @@
 """What one apply does, as it does it: the lines that it prints, the audit events, what must be rebuilt afterwards."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -8,12 +8,10 @@ from uuid import UUID
 from django.db.models import Model
 
 from hooks_app.config.filling import Values
+from hooks_app.governance.tables import Table
 from portal import audit
 from portal.lib.problems import FieldError, Problem
 from portal.models import Organization
-
-# A longer value is left out of the audit event, which says that it changed.
-_LONGEST_VALUE = 300
 
 
 @dataclass(frozen=True)
@@ -63,27 +61,38 @@ class Run:
             if change == Change("unchanged", kind, path):
                 self.changes[index] = Change("changed", kind, path)
 
-    def record(
+    def save(
         self,
-        verb: str,
-        kind: str,
-        path: str,
-        organization: Organization,
-        row_id: object,
-        data: dict[str, Any],
-    ) -> None:
-        """One line and, unless nothing changed, its audit event. ``data`` holds no secret."""
-        self.say(verb, kind, path)
-        if verb != "unchanged":
-            audit.append(
-                organization=organization,
-                actor=self.actor,
-                action=f"{kind}.{verb}",
-                kind=kind,
-                id=row_id,
-                name=path,
-                data=data,
-            )
+        table: Table,
+        row: Model,
+        values: dict[str, Any],
+        *,
+        more: dict[str, Any] | None = None,
+        parts: Sequence[Model] = (),
+        gone: Sequence[Model] = (),
+    ) -> str:
+        """Set ``values`` on ``row``, have its table write what differs, and say it in one line. Returns the verb.
+
+        ``more`` says what else changed of it, in its parts; see :meth:`hooks_app.governance.tables.Table.save`.
+        """
+        data = assign(row, values)
+        columns = list(data)
+        verb = table.save(
+            row,
+            {**data, **(more or {})},
+            actor=self.actor,
+            columns=columns,
+            parts=parts,
+            gone=gone,
+            outdate=self.outdate,
+        )
+        self.say(verb, table.kind, table.name(row))
+        return verb
+
+    def delete(self, table: Table, row: Model) -> None:
+        """Have its table delete a row that the file no longer names, and say it."""
+        self.say("pruned", table.kind, table.name(row))
+        table.delete(row, actor=self.actor, verb="pruned", outdate=self.outdate)
 
     def refuse(self, path: str, problem: Problem) -> None:
         """Keep what a writer found wrong with the object at ``path`` of the file."""
@@ -102,38 +111,18 @@ class Run:
 
 
 def assign(row: Model, values: dict[str, Any]) -> dict[str, Any]:
-    """Set ``values`` on ``row`` and save it if any differs, or if it is new.
-
-    Returns ``{column: [before, after]}`` as JSON for the audit event; empty when nothing changed.
-    """
+    """Set ``values`` on ``row``. Returns ``{column: [before, after]}`` of those that differ, all of a new row."""
     new = row._state.adding
     differing = [name for name, value in values.items() if new or _differs(getattr(row, name), value)]
-    data = {name: [None if new else show(getattr(row, name)), show(values[name])] for name in differing}
+    data = {
+        name: [None if new else audit.show(getattr(row, name)), audit.show(values[name])]
+        for name in differing
+    }
     for name in differing:
         setattr(row, name, values[name])
-    if new:
-        row.save(force_insert=True)
-    elif differing:
-        row.save(update_fields=differing)
     return data
 
 
 def _differs(stored: Any, wanted: Any) -> bool:
     # An admin's form leaves an empty text where a file has nothing.
     return bool(stored != wanted and not (wanted is None and stored == ""))
-
-
-def show(value: Any) -> Any:
-    """``value`` as an audit event may hold it: small JSON."""
-    if isinstance(value, Model):
-        return str(value)
-    try:
-        written = json.dumps(value, ensure_ascii=False)
-    except TypeError:
-        return str(value)
-    return value if len(written) <= _LONGEST_VALUE else f"({len(written)} characters)"
-
-
-def verb_of(new: bool, data: dict[str, Any]) -> str:
-    """The verb for a row that was made, or that changed by ``data``."""
-    return "created" if new else "changed" if data else "unchanged"

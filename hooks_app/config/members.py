@@ -3,6 +3,7 @@
 from hooks_app.config import schema
 from hooks_app.config.changes import Run
 from hooks_app.governance import emails, members
+from portal import accounts
 from portal.lib.problems import FieldError
 from portal.models import Invitation, Membership, Organization, User
 
@@ -18,8 +19,8 @@ def write_member(run: Run, organization: Organization, member: schema.Member, pa
     user = User.objects.filter(username=member.user).first()
     row = Membership.objects.filter(organization=organization, user=user).first() if user else None
     if user is None:
-        user = _make_user(run, member)
-    if row is not None or user.pk in run.made or members.may_join_at_once(organization, user, member.email):
+        _make(run, organization, member)
+    elif row is not None or user.pk in run.made or members.may_join_at_once(organization, user, member.email):
         _write_membership(run, organization, member, user, row, path)
     elif member.existing:
         _write_invitation(run, organization, member, user, path)
@@ -34,13 +35,13 @@ def write_member(run: Run, organization: Organization, member: schema.Member, pa
         )
 
 
-def _make_user(run: Run, member: schema.Member) -> User:
+def _make(run: Run, organization: Organization, member: schema.Member) -> None:
     user = User(username=member.user, email=member.email or "")
     # Without a password nobody can sign in with one; an admin may give a link.
-    user.set_password(run.values.passwords.get(member.user))
-    user.save(force_insert=True)
+    password = run.values.passwords.get(member.user)
+    members.make(organization, user, member.role, password=password, actor=run.actor)
     run.made.add(user.pk)
-    return user
+    run.say("created", "member", f"{organization.slug}/{member.user}")
 
 
 def _write_membership(
@@ -61,10 +62,7 @@ def _write_membership(
     if changed:
         # Whether an admin is left is judged when the whole file has been written.
         members.set_role(row, member.role, actor=run.actor, keep_admin=False)
-    if data:
-        run.record("changed", "member", name, organization, user.pk, data)
-    else:
-        run.say("changed" if changed else "unchanged", "member", name)
+    run.say("changed" if changed or data else "unchanged", "member", name)
 
 
 def _write_email(
@@ -83,7 +81,7 @@ def _write_email(
         return {}
     data = {"email": [user.email, member.email]}
     user.email = member.email
-    user.save(update_fields=["email"])
+    accounts.change(user, ["email"], data, actor=run.actor)
     return data
 
 

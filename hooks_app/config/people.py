@@ -6,7 +6,9 @@ from channels_app import identities
 from channels_app.models import Channel, Identity
 from hooks_app.config import members as joining
 from hooks_app.config import schema
-from hooks_app.config.changes import Run, assign, show, verb_of
+from hooks_app.config.changes import Run
+from hooks_app.governance import tables
+from portal import audit
 from portal.lib.problems import Problem
 from portal.models import Absence, Group, GroupMember, Organization, User
 
@@ -22,19 +24,19 @@ def write_group(run: Run, organization: Organization, group: schema.Group, at: s
     row = Group.objects.filter(organization=organization, slug=group.slug).first()
     new = row is None
     row = row or Group(organization=organization, slug=group.slug)
-    data = assign(row, {})
-    before = sorted(row.members.values_list("username", flat=True))
-    after = sorted(joined)
-    if before != after:
-        data["members"] = [show(before), show(after)]
-        run.taken_out[row.pk] = set(before) - set(after)
-        GroupMember.objects.filter(group=row).exclude(user__username__in=after).delete()
-        missing = User.objects.filter(username__in=set(after) - set(before))
-        GroupMember.objects.bulk_create(GroupMember(group=row, user=user) for user in missing)
-    if new or data:
-        run.outdate(organization)
-    path = f"{organization.slug}/{group.slug}"
-    run.record(verb_of(new, data), "group", path, organization, row.pk, data)
+    places = {} if new else {place.user.username: place for place in row.memberships.select_related("user")}
+    before, after = set(places), joined
+    missing = User.objects.filter(username__in=after - before).order_by("username")
+    if before - after:
+        run.taken_out[row.pk] = before - after
+    run.save(
+        tables.GROUPS,
+        row,
+        {},
+        more={"members": [audit.show(sorted(before)), audit.show(sorted(after))]} if before != after else {},
+        parts=[GroupMember(group=row, user=user) for user in missing],
+        gone=[places[name] for name in sorted(before - after)],
+    )
 
 
 def write_absence(run: Run, organization: Organization, absence: schema.Absence, at: str) -> None:
@@ -51,16 +53,8 @@ def write_absence(run: Run, organization: Organization, absence: schema.Absence,
         organization=organization, user=users[absence.user], first_day=absence.first_day
     ).order_by("pk")
     row = found.first()
-    new = row is None
     row = row or Absence(organization=organization, user=users[absence.user], first_day=absence.first_day)
-    data = assign(row, {"last_day": absence.last_day, "substitute": users[absence.substitute]})
-    path = absence_path(organization, absence.user, absence.first_day.isoformat())
-    run.record(verb_of(new, data), "absence", path, organization, row.pk, data)
-
-
-def absence_path(organization: Organization, user: str, first_day: str) -> str:
-    """How an absence is named in what an apply prints."""
-    return f"{organization.slug}/{user}/{first_day}"
+    run.save(tables.ABSENCES, row, {"last_day": absence.last_day, "substitute": users[absence.substitute]})
 
 
 def write_identities(run: Run, organization: Organization, members: list[schema.Member], path: str) -> None:

@@ -2,23 +2,19 @@
 
 from typing import Any
 
-from django.db import models
-
 from channels_app import channels
 from channels_app.models import Channel
 from hooks_app import keys
 from hooks_app.config import people, schema
 from hooks_app.config.changes import Run
-from hooks_app.governance import leaving, members
+from hooks_app.governance import leaving, members, tables
+from hooks_app.governance.tables import Table
 from hooks_app.models import (
     Agent,
     ApprovalChannel,
     ApprovalPolicy,
     Connector,
     FallbackChannel,
-    Publication,
-    RegistryHead,
-    RegistryRevision,
 )
 from portal.lib.problems import Problem
 from portal.models import Absence, Group, Invitation, Membership, Organization
@@ -27,49 +23,25 @@ from portal.models import Absence, Group, Invitation, Membership, Organization
 def prune(run: Run, organization: Organization, entry: schema.Organization, path: str) -> None:
     """Everything that ``entry`` doesn't name, what refers to others first."""
     _prune_agents(run, organization, {agent.slug for agent in entry.agents})
-    _prune_rows(run, organization, Connector, "connector", {row.slug for row in entry.connectors})
-    _prune_rows(
-        run, organization, ApprovalPolicy, "approval_policy", {row.slug for row in entry.approval_policies}
-    )
+    connectors = {row.slug for row in entry.connectors}
+    _prune_rows(run, organization, tables.CONNECTORS, Connector, connectors)
+    policies = {row.slug for row in entry.approval_policies}
+    _prune_rows(run, organization, tables.POLICIES, ApprovalPolicy, policies)
     _prune_absences(run, organization, {(row.user, row.first_day) for row in entry.absences})
-    _prune_rows(run, organization, Group, "group", {group.slug for group in entry.groups})
+    _prune_rows(run, organization, tables.GROUPS, Group, {group.slug for group in entry.groups})
     _prune_members(run, organization, {member.user for member in entry.members})
     _prune_channels(run, organization, {channel.slug for channel in entry.channels}, path)
 
 
 def _prune_agents(run: Run, organization: Organization, named: set[str]) -> None:
     for agent in Agent.objects.filter(organization=organization).exclude(slug__in=named):
-        path = f"{organization.slug}/{agent.slug}"
-        kept = agent.confirmations.exists() or agent.calls.exists()
-        if kept and not agent.enabled:
-            run.record("unchanged", "agent", path, organization, agent.pk, {})
-            continue
-        run.record("pruned", "agent", path, organization, agent.pk, {"kept": kept})
-        if kept:
-            agent.enabled = False
-            agent.save(update_fields=["enabled"])
-        else:
-            _delete_agent(agent)
-        run.outdate(organization)
+        gone = tables.retire(agent, actor=run.actor, outdate=run.outdate)
+        run.say("pruned" if gone else "unchanged", "agent", tables.AGENTS.name(agent))
 
 
-def _delete_agent(agent: Agent) -> None:
-    # The registry's rows hold on to each other, so that none goes by accident.
-    RegistryHead.objects.filter(agent=agent).delete()
-    RegistryRevision.objects.filter(agent=agent).delete()
-    Publication.objects.filter(agent=agent).delete()
-    agent.delete()
-
-
-def _prune_rows(
-    run: Run, organization: Organization, model: type[models.Model], kind: str, named: set[str]
-) -> None:
-    """Rows that nothing holds on to: requests and the call log keep what they need of them by value."""
-    rows: Any = model._default_manager.filter(organization=organization).exclude(slug__in=named)
-    for row in rows:
-        run.record("pruned", kind, f"{organization.slug}/{row.slug}", organization, row.pk, {})
-        row.delete()
-        run.outdate(organization)
+def _prune_rows(run: Run, organization: Organization, table: Table, model: Any, named: set[str]) -> None:
+    for row in model.objects.filter(organization=organization).exclude(slug__in=named):
+        run.delete(table, row)
 
 
 def _prune_channels(run: Run, organization: Organization, named: set[str], path: str) -> None:
@@ -114,11 +86,9 @@ def _take_away(run: Run, channel: Channel, kept: bool) -> None:
 
 
 def _prune_absences(run: Run, organization: Organization, named: set[tuple[str, Any]]) -> None:
-    for row in Absence.objects.filter(organization=organization).select_related("user"):
+    for row in Absence.objects.filter(organization=organization).select_related("organization", "user"):
         if (row.user.username, row.first_day) not in named:
-            path = people.absence_path(organization, row.user.username, row.first_day.isoformat())
-            run.record("pruned", "absence", path, organization, row.pk, {})
-            row.delete()
+            run.delete(tables.ABSENCES, row)
 
 
 def _prune_members(run: Run, organization: Organization, named: set[str]) -> None:

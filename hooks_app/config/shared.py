@@ -8,7 +8,8 @@ from channels_app import channels
 from channels_app.models import Channel
 from hooks_app.config import schema
 from hooks_app.config.agents_schema import Tool
-from hooks_app.config.changes import Run, assign, verb_of
+from hooks_app.config.changes import Run
+from hooks_app.governance import tables
 from hooks_app.models import Action, ApprovalPolicy, Connector
 from portal.lib.problems import Problem
 from portal.models import Group, Organization
@@ -64,15 +65,15 @@ def write_policies(run: Run, organization: Organization, policies: list[schema.A
             values["escalate_to"] = policy.escalate_to.model_dump(exclude_none=True)
         values |= _same_in_other_words(row, policy)
         group = groups[policy.group] if policy.group else None
-        data = assign(row, {**values, "group": group, "position": position})
-        if new or data:
-            run.outdate(organization)
-        if new or data.keys() & {"scope", "group", "quorum", "reject_quorum", "stages"}:
+        who = [getattr(row, name) for name in _WHO]
+        run.save(tables.POLICIES, row, {**values, "group": group, "position": position})
+        if new or who != [getattr(row, name) for name in _WHO]:
             run.requorumed.add(row.pk)
-        path = f"{organization.slug}/{policy.slug}"
-        run.record(verb_of(new, data), "approval_policy", path, organization, row.pk, data)
-    for position, rest in enumerate(stored.values(), start=len(policies)):
-        assign(rest, {"position": position})
+    tables.reorder(list(stored.values()), start=len(policies))
+
+
+# How many must decide, and who may.
+_WHO = ("scope", "group", "quorum", "reject_quorum", "stages")
 
 
 def _same_in_other_words(row: ApprovalPolicy, policy: schema.ApprovalPolicy) -> dict[str, Any]:
@@ -89,24 +90,14 @@ def _same_in_other_words(row: ApprovalPolicy, policy: schema.ApprovalPolicy) -> 
 def write_connector(run: Run, organization: Organization, connector: schema.Connector) -> None:
     """A connector and exactly the actions that the file gives it."""
     row = Connector.objects.filter(organization=organization, slug=connector.slug).first()
-    new = row is None
     row = row or Connector(organization=organization, slug=connector.slug)
-    assign(row, {})
-    path = f"{organization.slug}/{connector.slug}"
-    run.record("created" if new else "unchanged", "connector", path, organization, row.pk, {})
-    stored = {action.name: action for action in row.actions.all()}
+    run.save(tables.CONNECTORS, row, {})
+    stored = {action.name: action for action in Action.objects.filter(connector=row)}
     for position, action in enumerate(connector.actions):
-        made = action.name not in stored
-        kept = stored.pop(action.name) if action.name in stored else Action(connector=row, name=action.name)
-        data = assign(kept, {**tool_columns(action), "position": position})
-        verb = verb_of(made, data)
-        run.record(verb, "action", f"{path}/{action.name}", organization, kept.pk, data)
-        new = new or verb != "unchanged"
-    for name, rest in stored.items():
-        run.record("pruned", "action", f"{path}/{name}", organization, rest.pk, {})
-        rest.delete()
-    if new or stored:
-        run.outdate(organization)
+        kept = stored.pop(action.name, None) or Action(connector=row, name=action.name)
+        run.save(tables.ACTIONS, kept, {**tool_columns(action), "position": position})
+    for rest in stored.values():
+        run.delete(tables.ACTIONS, rest)
 
 
 def tool_columns(tool: Tool) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def add(organization: Organization, user: User, role: str, *, actor: audit.Actor
     return membership
 
 
+def make(
+    organization: Organization, user: User, role: str, *, password: str | None, actor: audit.Actor
+) -> Membership:
+    """Make a new account, which belongs to ``organization`` from the start."""
+    accounts.make(user, password)
+    membership = add(organization, user, role, actor=actor)
+    accounts.record(user, "user.created", actor)
+    return membership
+
+
 def set_role(membership: Membership, role: str, *, actor: audit.Actor, keep_admin: bool = True) -> None:
     """Give a member another role.
 

@@ -1,6 +1,7 @@
 """Admin classes whose rows, choices and permissions end where the person's organizations end."""
 
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from django.contrib.admin import ShowFacets
@@ -14,6 +15,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
+from portal import audit
 from portal.admin import changes, queries, reach, showing
 from portal.admin.forms import ScopedForm, ScopedFormSet
 from portal.lib.problems import Problem
@@ -30,23 +32,43 @@ class Alert(NamedTuple):
     bad: bool = True
 
 
+class Writer(Protocol):
+    """Who writes a screen's rows: see :class:`hooks_app.governance.tables.Table`, which says what a write is."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def save(
+        self,
+        row: Model,
+        data: dict[str, Any],
+        *,
+        actor: audit.Actor,
+        columns: Collection[str] | None = None,
+        parts: Sequence[Model] = (),
+        gone: Sequence[Model] = (),
+    ) -> str: ...
+
+    def delete(self, row: Model, *, actor: audit.Actor) -> None: ...
+
+
 class ScopedAdmin(ModelAdmin):
     """Rows of organizations: admins change them, auditors look, nobody else sees them.
 
-    ``organization_path`` leads from a row to its organization. ``kind`` is the audit trail's word for a row.
-    ``outdates``: registries are built from these rows, so a change makes them out of date. ``place`` is the order in
-    the sidebar's ``section``, ``title`` and ``about`` what it says.
+    ``organization_path`` leads from a row to its organization. ``writer`` writes the rows with their inlines; a screen
+    without one calls its own in ``save_model`` and ``delete_model``. ``kind`` is the audit trail's word for a row, by
+    default the writer's. ``place`` is the order in the sidebar's ``section``, ``title`` and ``about`` what it says.
     """
 
     form = ScopedForm
     organization_path = "organization"
+    writer: Writer | None = None
     kind = ""
     title: Any = ""
     about: Any = ""
     section = ""
     place = 0
     icon = "label"
-    outdates = False
     creatable = True
     changeable = True
     deletable = True
@@ -64,6 +86,11 @@ class ScopedAdmin(ModelAdmin):
     show_full_result_count = False
     warn_unsaved_form = True
     list_filter_submit = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.writer is not None:
+            self.kind = self.writer.kind
 
     # Who may
 
@@ -209,15 +236,40 @@ class ScopedAdmin(ModelAdmin):
                 data[str(formset.prefix)] = inline
         return data
 
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Written with its parts, by :meth:`save_related`."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Write the row and its inlines in one step."""
+        if self.writer is None:
+            return
+        parts = [row for formset in formsets for row in formset.save(commit=False)]
+        self.writer.save(
+            form.instance,
+            self.construct_change_message(request, form, formsets, not change),
+            actor=changes.actor(request),
+            columns=self.columns(form),
+            parts=parts,
+            gone=[row for formset in formsets for row in formset.deleted_objects],
+        )
+
+    def columns(self, form: Any) -> list[str]:
+        """The columns that the page writes of a row that is there: those in its form."""
+        names = {field.name for field in self.opts.concrete_fields}
+        return [name for name in form.cleaned_data if name in names]
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        assert self.writer is not None
+        self.writer.delete(obj, actor=changes.actor(request))
+
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        self.wrote(request, obj, "created", message)
+        """Every writer records what it writes."""
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        if message:
-            self.wrote(request, obj, "changed", message)
+        """Every writer records what it writes."""
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
-        """Recorded by :meth:`delete_model`."""
+        """Every writer records what it writes."""
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -245,37 +297,6 @@ class ScopedAdmin(ModelAdmin):
     def find_users(self, obj: Any) -> list[str]:
         """What names the row, for people; such a row is not deleted."""
         return []
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        organization = self.organization_of(obj)
-        self._record(request, obj, "deleted", {})
-        obj.delete()
-        if self.outdates and organization is not None:
-            changes.outdate(organization)
-
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Record a change of a row, and what follows from it."""
-        self._record(request, obj, verb, data)
-        organization = self.organization_of(obj)
-        if self.outdates and organization is not None:
-            changes.outdate(organization)
-
-    def _record(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        organization = self.organization_of(obj)
-        changes.record(
-            request,
-            organization=organization,
-            kind=self.kind,
-            verb=verb,
-            row=obj,
-            name=self.name_of(obj),
-            data=data,
-        )
-
-    def name_of(self, obj: Any) -> str:
-        """What the audit trail calls a row."""
-        organization = self.organization_of(obj)
-        return f"{organization.slug}/{obj}" if organization is not None else str(obj)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

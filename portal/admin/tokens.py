@@ -105,9 +105,6 @@ class PersonalTokenAdmin(ScopedAdmin):
         text = _("Copy the token now, it is never shown again.")
         return shown_once.page(self, request, obj, plain=obj.plain, text=text)
 
-    def wrote(self, request: HttpRequest, obj: Any, verb: str, data: dict[str, Any]) -> None:
-        """Recorded by :mod:`portal.tokens`."""
-
     @action(description=_("Revoke"), permissions=["operate"], icon="block", variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make it worthless."""

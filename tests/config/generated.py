@@ -8,7 +8,10 @@ from tests.config import documents
 
 PEOPLE = ["alice", "bob", "carol"]
 SLUGS = st.sampled_from(["a", "b-1", "payments", "default", "zz"])
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+# What stands for a variable is refused outside of secrets; chance makes one now and then.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12).map(
+    lambda text: text.replace("${", "$")
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(-1e6, 1e6) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
