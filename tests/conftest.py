@@ -1,7 +1,7 @@
 """Fixtures for every test.
 
-``pytest`` alone runs on SQLite. ``python -m tests.run`` runs the suite twice: on SQLite, and on PostgreSQL with a
-Redis-compatible server; that second run also takes the tests marked ``postgres``.
+``pytest`` alone runs on SQLite. ``python -m tests.run`` runs the suite in two parts: on SQLite, and on PostgreSQL with
+a Redis-compatible server; that second run also takes the tests marked ``postgres``.
 """
 
 import os

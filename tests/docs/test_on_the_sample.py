@@ -25,7 +25,7 @@ from tests.docs.blocks import Block, blocks
 from tests.docs.tables import DOCS, FRAMEWORKS, framework, generated
 from tests.machinery.live import until
 
-SECONDS = 60.0
+SECONDS = 180.0
 ANSWERS = {
     "oa__purchase_pay": {"decision": "approve"},
     "hr__employee_delete": {"decision": "reject", "reason": "still here"},

@@ -14,7 +14,7 @@ from tests import services
 from tests.docs.tables import DOCS
 from tests.machinery.live import until
 
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 def block(language: str) -> str:

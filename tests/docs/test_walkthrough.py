@@ -16,7 +16,7 @@ from tests import services
 from tests.docs.tables import DOCS, ROOT
 from tests.machinery.live import until
 
-SECONDS = 30.0
+SECONDS = 90.0
 PAGE = (DOCS / "api" / "walkthrough.md").read_text(encoding="utf-8")
 VECTORS = DOCS / "api" / "digests.json"
 NODE = shutil.which("node")
