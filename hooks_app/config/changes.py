@@ -70,24 +70,22 @@ class Run:
         more: dict[str, Any] | None = None,
         parts: Sequence[Model] = (),
         gone: Sequence[Model] = (),
-    ) -> str:
-        """Set ``values`` on ``row``, have its table write what differs, and say it in one line. Returns the verb.
+    ) -> None:
+        """Set ``values`` on ``row``, have its table write what differs, and say it in one line.
 
         ``more`` says what else changed of it, in its parts; see :meth:`hooks_app.governance.tables.Table.save`.
         """
         data = assign(row, values)
-        columns = list(data)
         verb = table.save(
             row,
             {**data, **(more or {})},
             actor=self.actor,
-            columns=columns,
+            columns=data,
             parts=parts,
             gone=gone,
             outdate=self.outdate,
         )
         self.say(verb, table.kind, table.name(row))
-        return verb
 
     def delete(self, table: Table, row: Model) -> None:
         """Have its table delete a row that the file no longer names, and say it."""

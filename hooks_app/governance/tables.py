@@ -49,8 +49,9 @@ class Table:
     """A configuration table.
 
     ``kind`` is the word of the audit trail and of ``apply`` for a row, ``name`` its path such as ``acme/oa``.
-    ``outdates`` says of the columns that changed whether registries of the organization are built from them; a row that
-    is new or gone counts as changed wherever any column does. ``follow`` runs last, in the same transaction.
+    ``outdates`` says of the columns that changed whether registries of the organization are built from them,
+    ``outdates_as_row`` whether they are built from there being the row. ``follow`` runs after the row is saved,
+    ``before_delete`` before it goes, both in the same transaction.
     """
 
     kind: str
@@ -149,10 +150,10 @@ def _name_absence(row: Absence) -> str:
     return f"{row.organization.slug}/{row.user.username}/{row.first_day.isoformat()}"
 
 
-# A draft holds when it is published; which agents there are and which are on, delegation is built from.
+# A draft holds when it is published; delegation is built from which agents there are, switched on or off.
 AGENTS = Table(
     kind="agent",
-    outdates=lambda changed: "enabled" in changed,
+    outdates=_never,
     follow=_wake,
     before_delete=_drop_registry,
 )
@@ -203,5 +204,5 @@ def retire(agent: Agent, *, actor: audit.Actor, outdate: Outdate) -> bool:
     agent.enabled = False
     agent.save(update_fields=["enabled"])
     AGENTS._record(agent, "pruned", {"kept": True}, actor)
-    AGENTS._follow(agent, True, outdate)
+    AGENTS._follow(agent, False, outdate)
     return True

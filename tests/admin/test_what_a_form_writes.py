@@ -71,6 +71,18 @@ def test_a_new_agent_makes_registries_out_of_date_as_in_a_file(acme: Tenant) -> 
     assert version(acme) == before + 1
 
 
+def test_switching_an_agent_off_builds_no_registry_again(acme: Tenant) -> None:
+    """None is built from it, so that none that can't be built meanwhile keeps the agent on."""
+    browser = sign_in(acme.people["admin"])
+    before = version(acme)
+    address = f"/admin/hooks_app/agent/{acme.agent.pk}/change/"
+    values = fill(browser.get(address))
+    del values["enabled"]
+    assert browser.post(address, values).status_code == 302
+    assert not Agent.objects.get(pk=acme.agent.pk).enabled
+    assert version(acme) == before
+
+
 def test_a_form_that_changes_nothing_writes_nothing(acme: Tenant) -> None:
     browser = sign_in(acme.people["admin"])
     before, entries = version(acme), AuditEvent.objects.count()

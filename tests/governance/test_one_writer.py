@@ -23,7 +23,7 @@ WRITERS = {
     "hooks_app/registry.py": "the organization's inputs version",
     "portal/accounts.py": "accounts",
 }
-# Screens whose rows have a writer of their own in another package: nothing here touches the tables above.
+# What hands a change on: forms, files, pages, the API and commands.
 CALLERS = ("hooks_app/admin/", "hooks_app/config/", "hooks_app/inbox/", "hooks_app/api/", "hooks_app/management/",
            "portal/admin/", "portal/web/")  # fmt: skip
 
