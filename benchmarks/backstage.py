@@ -19,7 +19,7 @@ django.setup()
 from django.db import connection  # noqa: E402
 from django.test.utils import CaptureQueriesContext  # noqa: E402
 
-from hooks_app import halting, registry  # noqa: E402
+from hooks_app import switches  # noqa: E402
 from hooks_app.models import (  # noqa: E402
     Agent,
     Declaration,
@@ -28,6 +28,7 @@ from hooks_app.models import (  # noqa: E402
     RegistryRevision,
     RuntimeInstance,
 )
+from hooks_app.registry import heads  # noqa: E402
 from portal.lib import clock  # noqa: E402
 
 SURFACE = "chat"
@@ -39,7 +40,7 @@ def populate(number: int) -> list[tuple[str, str]]:
     Three in four have asked within this minute, as runtimes that ask four times a minute have.
     """
     model = Agent.objects.select_related("organization").get(slug="payer")
-    served = registry.head(model)
+    served = heads.head(model)
     revision, publication = served.revision, served.publication
     assert revision is not None
     agents = [
@@ -51,7 +52,7 @@ def populate(number: int) -> list[tuple[str, str]]:
     revisions = [
         RegistryRevision(agent=copy.agent, publication=copy, created_at=now, **same) for copy in copies
     ]
-    heads = [
+    head_rows = [
         RegistryHead(
             agent=made.agent,
             publication=made.publication,
@@ -65,12 +66,12 @@ def populate(number: int) -> list[tuple[str, str]]:
         (Agent, agents),
         (Publication, copies),
         (RegistryRevision, revisions),
-        (RegistryHead, heads),
+        (RegistryHead, head_rows),
         (RuntimeInstance, _asked(agents)),
     ):
         kind._default_manager.bulk_create(rows)  # type: ignore[arg-type]
-    state = halting.state(model, model.organization)
-    return [(made.agent.slug, registry.tag(made.pk, SURFACE, state)) for made in revisions]
+    state = switches.state(model, model.organization)
+    return [(made.agent.slug, heads.tag(made.pk, SURFACE, state)) for made in revisions]
 
 
 def _asked(agents: list[Agent]) -> list[RuntimeInstance]:
@@ -86,13 +87,13 @@ def build(rounds: int) -> tuple[float, float, int]:
     """Milliseconds of a cold build with 20 declarations, and of its bare SELECTs; how many declarations."""
     agent = Agent.objects.select_related("organization").get(slug="declarer")
     number = Declaration.objects.filter(agent=agent).count()
-    registry.inputs_changed(agent.organization)
+    heads.inputs_changed(agent.organization)
     with CaptureQueriesContext(connection) as queries:
-        registry.head(agent)
+        heads.head(agent)
     selects = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
 
     def cold() -> None:
-        registry.head(agent)
+        heads.head(agent)
 
     def bare() -> None:
         with connection.cursor() as cursor:
@@ -102,7 +103,7 @@ def build(rounds: int) -> tuple[float, float, int]:
 
     ours, baseline = [], []
     for _ in range(rounds):
-        registry.inputs_changed(agent.organization)
+        heads.inputs_changed(agent.organization)
         ours.append(_milliseconds(cold))
         baseline.append(_milliseconds(bare))
     return statistics.median(ours), statistics.median(baseline), number

@@ -15,8 +15,8 @@ from django.db import transaction  # noqa: E402
 from django.db.models import Max, Min  # noqa: E402
 
 from benchmarks.sending import CARD  # noqa: E402
-from channels_app import deliveries  # noqa: E402
 from channels_app.models import Channel, Delivery  # noqa: E402
+from channels_app.outbox import deliveries  # noqa: E402
 
 LONGEST_ROUND = 240.0
 

@@ -12,7 +12,7 @@ import django
 
 django.setup()
 
-from hooks_app import policies  # noqa: E402
+from hooks_app.approvers import policies  # noqa: E402
 from hooks_app.models import Agent, ConfirmationRequest  # noqa: E402
 from portal.lib import clock  # noqa: E402
 

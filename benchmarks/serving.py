@@ -12,7 +12,9 @@ from typing import Any
 from django.core.handlers.asgi import ASGIHandler
 from django.test.utils import override_settings
 
-from portal import asgi, server, wakeups
+from portal import asgi
+from portal.serving import server
+from portal.wakeups import wakeups
 
 BARE = "/bare"
 COMMITTED = "/committed/"

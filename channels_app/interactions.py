@@ -13,14 +13,15 @@ from django.db import IntegrityError, transaction
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from channels_app import deliveries, identities, topics
+from channels_app import identities, topics
 from channels_app import metrics as measures
 from channels_app.adapters.base import Adapter, Answer, CallbackRefused, Reply, Tap
 from channels_app.cards import Card, hide_body
 from channels_app.models import App, Channel, Delivery, Interaction
-from portal import metrics
+from channels_app.outbox import deliveries
 from portal.lib import clock
 from portal.lib.crypto import same
+from portal.observe import metrics
 
 CALLBACK_SECONDS = 10
 

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from channels_app import health
 from channels_app.models import Delivery, DeliveryAttempt
-from portal import metrics
+from portal.observe import metrics
 
 KINDS = ["send", "update"]
 ENDS = [Delivery.Status.SENT, Delivery.Status.FAILED, Delivery.Status.UNKNOWN, Delivery.Status.SUPERSEDED]

@@ -3,10 +3,10 @@
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from channels_app import deliveries
 from channels_app.adapters.base import Reply, Tap
 from channels_app.cards import Button, Card, Tone
 from channels_app.models import Channel, Delivery, Identity
+from channels_app.outbox import deliveries
 from portal.lib import ids
 
 PREFIX = "probe"

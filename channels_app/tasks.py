@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from channels_app import deliveries
+from channels_app.outbox import deliveries
 from portal.celery import app
 
 

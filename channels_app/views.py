@@ -9,9 +9,9 @@ from django.views.decorators.http import require_http_methods
 from channels_app import bots, interactions
 from channels_app.adapters.base import Adapter, Answer, CallbackRefused, InboundRequest
 from channels_app.models import Channel
-from portal import metrics
 from portal.lib.http import ForbiddenAddress
 from portal.lib.problems import Problem, not_found
+from portal.observe import metrics
 
 MAX_BODY = 1024 * 1024
 

@@ -14,7 +14,7 @@ class HooksConfig(AppConfig):
     def ready(self) -> None:
         """Answer for the taps on approval cards."""
         from channels_app import topics
-        from hooks_app.approvals_topic import ApprovalsTopic
         from hooks_app.confirmations.rows import TOPIC_PREFIX
+        from hooks_app.confirmations.taps import ApprovalsTopic
 
         topics.register(TOPIC_PREFIX, ApprovalsTopic())

@@ -21,9 +21,9 @@ from hookgate import addresses
 from hooks_app import digests
 from hooks_app import metrics as measures
 from hooks_app.models import Agent, ConnectorCallLog
-from portal import metrics
 from portal.lib import clock
 from portal.models import Organization
+from portal.observe import metrics
 
 UNKNOWN = ConnectorCallLog.Status.UNKNOWN
 # What a final entry replaces of an unknown one: everything but whose it is.

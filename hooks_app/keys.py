@@ -8,11 +8,12 @@ from django.db import transaction
 
 from hooks_app.models import Agent, RuntimeKey
 from hooks_app.models.keys import KEY_PREFIX, KEY_SCOPES, default_scopes
-from portal import audit, outages
+from portal import audit
 from portal.lib import clock, crypto
 from portal.lib.composed import Composed, Parameter
 from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import Membership, Organization, User
+from portal.observe import outages
 
 _BY_DIGEST = Composed(
     RuntimeKey.objects.select_related("organization", "agent", "created_by").filter(

@@ -18,11 +18,12 @@ from limits import RateLimitItemPerSecond
 from limits.errors import StorageError
 
 from hooks_app import metrics as measures
-from hooks_app import registry
 from hooks_app.models import Agent, LimitAcquisition
-from portal import metrics, windows
+from hooks_app.registry import heads
+from portal import windows
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
+from portal.observe import metrics
 
 log = structlog.get_logger(__name__)
 
@@ -88,8 +89,8 @@ def purge() -> int:
 
 
 def _declared(agent: Agent, hook: UUID) -> tuple[int, int]:
-    registry.published(agent)  # refuses a registry that can't be built
-    revision = registry.head(agent).revision
+    heads.published(agent)  # refuses a registry that can't be built
+    revision = heads.head(agent).revision
     for declared in revision.manifest["hooks"] if revision else []:
         if declared["id"] == str(hook) and declared["name"] == HOOK:
             return declared["params"]["max_calls"], declared["params"]["window_seconds"]

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from hooks_app.models import Agent, ConfirmationRequest, ConnectorCallLog
-from portal import metrics
 from portal.lib import clock
 from portal.models import Organization
+from portal.observe import metrics
 
 DECISIONS = ["approve", "reject"]
 PATHS = ["tap", "inbox", "api"]

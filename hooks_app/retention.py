@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
-from channels_app import deliveries, interactions
+from channels_app import interactions
+from channels_app.outbox import deliveries
 from hooks_app import calls, confirmations
 from portal import audit
 from portal.lib import clock

@@ -13,12 +13,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Loads the apps; what follows needs them.
 django.setup(set_prefix=False)
 
-from portal import traffic, wakeups  # noqa: E402
-from portal.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
 from portal.contract import NamedContract  # noqa: E402
 from portal.lib import deadline  # noqa: E402
+from portal.serving import traffic  # noqa: E402
+from portal.serving.bounds import Application, BoundedBodies, Receive, Scope, Send  # noqa: E402
 from portal.serving.handler import handler  # noqa: E402
 from portal.serving.threads import threads  # noqa: E402
+from portal.wakeups import wakeups  # noqa: E402
 
 deadline.serve()
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.transport import TRANSPORT_ALIASES
 
-from portal import workers
+from portal.worker import processes
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -34,7 +34,7 @@ class _Messages(AMQP):
     Connection = _Connection
 
 
-TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), "portal.broker_transport:Transport")
+TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), "portal.worker.broker_transport:Transport")
 
 app = Celery("portal", amqp=_Messages)
 app.conf.update(
@@ -81,4 +81,4 @@ app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 app.autodiscover_tasks()
 # Carries the id of the request that asked for a task into the task's log lines.
 app.steps["worker"].add(DjangoStructLogInitStep)
-workers.connect()
+processes.connect()

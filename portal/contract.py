@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 
 from portal.api import answers, problems
-from portal.bounds import Application, Message, Receive, Scope, Send
 from portal.lib.problems import Problem
+from portal.serving.bounds import Application, Message, Receive, Scope, Send
 
 VERSION: Final = 3
 HEADER: Final = "Hookgate-Contract"

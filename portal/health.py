@@ -14,7 +14,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from portal import brokers, embedded, outages, wakeups
+from portal.lib import brokers
+from portal.observe import outages
+from portal.serving import embedded
+from portal.wakeups import wakeups
 
 log = structlog.get_logger(__name__)
 

@@ -87,7 +87,7 @@ MIDDLEWARE = [
     "portal.serving.lanes.bounded",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "portal.traffic.LoggedRequests",
+    "portal.serving.traffic.LoggedRequests",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -103,18 +103,19 @@ MIDDLEWARE = [
 ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
 # The ASGI application that answers the long-lived requests; portal.asgi puts it before Django.
-WAITING_APPLICATION = "hooks_app.api.waiting.application"
+WAITING_APPLICATION = "hooks_app.live.waiting.application"
 # Told of each request before Django is: a short way to the answer of what is asked all the time.
-SHORTCUT = "hooks_app.api.shortcut.prepare"
+SHORTCUT = "hooks_app.live.shortcut.prepare"
 SANDBOX_APPLICATION = "channels_app.sandbox.mounted.application"
-# What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and portal.exposition.
+# What /readyz asks and what /metrics reads, beside the portal's own; see portal.health and
+# portal.observe.exposition.
 HEALTH_CHECKS = {
     "deliveries": "channels_app.health.check_oldest_due",
     "agents": "hooks_app.health.check_agents",
 }
 METRIC_READERS = ["channels_app.metrics.read", "hooks_app.metrics.read"]
 # Told by the admin pages that something registries are built from has changed.
-INPUTS_CHANGED = "hooks_app.registry.inputs_changed_by_hand"
+INPUTS_CHANGED = "hooks_app.registry.heads.inputs_changed_by_hand"
 
 TEMPLATES = [
     {
@@ -196,8 +197,8 @@ AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
 ]
 PASSWORD_HASHERS = [
-    "portal.hashing.QueuedArgon2",
-    "portal.hashing.QueuedPBKDF2",
+    "portal.people.hashing.QueuedArgon2",
+    "portal.people.hashing.QueuedPBKDF2",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -224,7 +225,7 @@ FAILED_SIGN_INS_PER_MINUTE = environment.number(
 FAILED_SIGN_INS_PER_HOUR = environment.number(
     "HOOKGATE_FAILED_SIGN_INS_PER_HOUR", 60, smallest=1, largest=100_000
 )
-# Links for choosing a password go by e-mail where both are set; see portal.links.
+# Links for choosing a password go by e-mail where both are set; see portal.people.links.
 EMAIL_URL = environment.secret("HOOKGATE_EMAIL_URL")
 DEFAULT_FROM_EMAIL = environment.text("HOOKGATE_EMAIL_FROM")
 if bool(EMAIL_URL) != bool(DEFAULT_FROM_EMAIL):
@@ -317,8 +318,8 @@ logging.captureWarnings(True)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"events": {"()": "portal.logs.formatter"}},
-    "filters": {"outages": {"()": "portal.outages.OnceFilter"}},
+    "formatters": {"events": {"()": "portal.observe.logs.formatter"}},
+    "filters": {"outages": {"()": "portal.observe.outages.OnceFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "events", "filters": ["outages"]}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {

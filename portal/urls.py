@@ -2,12 +2,15 @@
 
 from django.urls import include, path
 
+from portal import health
 from portal.admin.site import site
 
 handler500 = "portal.web.failures.failed"
 
 urlpatterns = [
     path("admin/", site.urls),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
     path("", include("portal.web.urls")),
     path("", include("channels_app.urls")),
     path("", include("hooks_app.urls")),

@@ -86,7 +86,7 @@ def _spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _log_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test had logged is not left out in the next, which comes within the same minute."""
-    from portal import outages
+    from portal.observe import outages
 
     monkeypatch.setattr(outages, "_logged", {})
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels_app.models import App, Channel
-from hooks_app import keys, publishing
+from hooks_app import keys
 from hooks_app.models import (
     Action,
     Agent,
@@ -14,6 +14,7 @@ from hooks_app.models import (
     Declaration,
     Publication,
 )
+from hooks_app.registry import publishing
 from portal import audit
 from portal.models import Membership, Organization, User
 

@@ -8,8 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 
-from channels_app import deliveries
 from channels_app.models import Delivery, DeliveryAttempt
+from channels_app.outbox import deliveries
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
 from portal.admin.scoping import RecordAdmin, ScopedTabular

@@ -12,7 +12,7 @@ from portal.lib.fields import EncryptedJSONField
 
 
 class Delivery(models.Model):
-    """One card that must reach one recipient. Written by :mod:`channels_app.deliveries` alone.
+    """One card that must reach one recipient. Written by :mod:`channels_app.outbox.deliveries` alone.
 
     ``wanted_version`` counts the cards that were ever wanted for this message, ``shown_version`` says which of them
     the platform has confirmed (0: none). A row is due while they differ; only the newest card is ever sent.

@@ -13,9 +13,12 @@ from hookgate.catalogue import CATALOGUE
 from hookgate.manifest import SURFACES
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from hooks_app import fleet, halting, manifests, publishing, registry, restoring, runtimes, turned_away
+from hooks_app import switches
 from hooks_app.admin import drafts
+from hooks_app.confirmations import turned_away
+from hooks_app.governance import restoring
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
+from hooks_app.registry import fleet, heads, manifests, publishing, runtimes
 from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
 from portal.audit import Actor
@@ -68,7 +71,7 @@ def state(agent: Agent) -> dict[str, Any]:
             "draft_errors": [error.to_json() for error in judged.errors],
             "draft_warnings": [item.to_json() for item in judged.findings.warnings],
             "warnings": head.warnings if head else [],
-            "halt": halting.state(agent, agent.organization),
+            "halt": switches.state(agent, agent.organization),
             "turned_away": _turned_away(agent),
             "runtimes": _runtimes(agent, head),
             "revisions": _revisions(agent),
@@ -78,7 +81,7 @@ def state(agent: Agent) -> dict[str, Any]:
 
 def _head(agent: Agent) -> RegistryHead | None:
     try:
-        return registry.head(agent)
+        return heads.head(agent)
     except Problem:
         return None
 
@@ -226,7 +229,7 @@ def registry_page(screen: Any, request: HttpRequest, object_id: str) -> HttpResp
     manifest, errors = _drafted(agent) if of_draft else _served(agent)
     shown = None
     if manifest is not None:
-        shown = manifests.document(manifest, surface=surface, state=halting.state(agent, agent.organization))
+        shown = manifests.document(manifest, surface=surface, state=switches.state(agent, agent.organization))
     return TemplateResponse(
         request,
         "admin/hooks_app/agent/registry.html",

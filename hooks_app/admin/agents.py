@@ -12,12 +12,13 @@ from django.utils.translation import ngettext
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from hooks_app import fleet, gate_words, halting, manifest_hooks, publishing, registry
-from hooks_app.admin import agent_pages, switches
+from hooks_app import switches
+from hooks_app.admin import agent_pages, halt_pages
 from hooks_app.admin.connectors import ToolForm
 from hooks_app.admin.fields import AgentChoices, PolicyChoice
 from hooks_app.governance import tables
 from hooks_app.models import Agent, AgentTool, ApprovalChannel, Declaration, FallbackChannel, RegistryHead
+from hooks_app.registry import fleet, gate_words, heads, manifest_hooks, publishing
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import Alert, ScopedAdmin, ScopedStacked, ScopedTabular
 from portal.admin.showing import Word
@@ -212,7 +213,7 @@ class AgentAdmin(ScopedAdmin):
 
     def has_halt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """While it runs."""
-        return self._apt(request, object_id, lambda row: not halting.is_halted(row))
+        return self._apt(request, object_id, lambda row: not switches.is_halted(row))
 
     def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """While it is halted."""
@@ -227,18 +228,18 @@ class AgentAdmin(ScopedAdmin):
     def alerts(self, request: HttpRequest) -> list[Alert]:
         """Agents that no tool runs for, and those in whose registry something matches nothing."""
         enabled = self.get_queryset(request).filter(enabled=True)
-        registry.refresh(enabled)
-        heads = RegistryHead.objects.filter(agent__in=enabled).select_related("agent").order_by("agent__slug")
-        broken = [_unbuildable(head.agent) for head in heads.exclude(errors=[])[:_MOST_ALERTS]]
+        heads.refresh(enabled)
+        shown = RegistryHead.objects.filter(agent__in=enabled).select_related("agent").order_by("agent__slug")
+        broken = [_unbuildable(head.agent) for head in shown.exclude(errors=[])[:_MOST_ALERTS]]
         return broken + [
-            _unmatched(head) for head in heads.filter(errors=[]).exclude(warnings=[])[:_MOST_ALERTS]
+            _unmatched(head) for head in shown.filter(errors=[]).exclude(warnings=[])[:_MOST_ALERTS]
         ]
 
     # What the list shows
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
-        registry.refresh(Agent.objects.filter(pk__in=[row.pk for row in found.result_list]))
+        heads.refresh(Agent.objects.filter(pk__in=[row.pk for row in found.result_list]))
         states = fleet.states(found.result_list)
         dirty = publishing.dirty(found.result_list)
         warnings = dict(
@@ -287,12 +288,12 @@ class AgentAdmin(ScopedAdmin):
     @action(description=_("Halt"), permissions=["halt"], icon="block", variant=ActionVariant.DANGER)
     def halt(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The kill switch of this agent."""
-        return switches.halt(self, request, object_id)
+        return halt_pages.halt(self, request, object_id)
 
     @action(description=_("Resume"), permissions=["resume"], icon="play_arrow", variant=ActionVariant.PRIMARY)
     def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take it back."""
-        return switches.resume(self, request, object_id)
+        return halt_pages.resume(self, request, object_id)
 
     @action(description=_("Roll back"), permissions=["operate"], icon="undo")
     def rollback(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
 from channels_app.models import Delivery
-from hooks_app import appearance, approval_cards, digests
-from hooks_app.confirmations import rows
+from hooks_app import digests
+from hooks_app.confirmations import appearance, approval_cards, rows
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog, Decision, Stage
 from portal.admin import showing
 from portal.admin.scoping import RecordAdmin, ScopedTabular

@@ -12,11 +12,11 @@ from hookgate.catalogue import CATALOGUE, CatalogueEntry
 from hookgate.events import HookEvent
 from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from hooks_app import manifest_hooks
 from hooks_app.admin import drafts, params
 from hooks_app.admin.fields import JSONText
 from hooks_app.governance import tables
 from hooks_app.models import Agent, Declaration
+from hooks_app.registry import manifest_hooks
 from portal.admin import reach
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin

@@ -4,9 +4,9 @@ import difflib
 import json
 from typing import Any
 
-from hooks_app import draft_checks, publishing
-from hooks_app.draft_checks import Judged
 from hooks_app.models import Agent, Declaration, RegistryHead
+from hooks_app.registry import draft_checks, publishing
+from hooks_app.registry.draft_checks import Judged
 from portal.lib.problems import FieldError, Problem
 
 

@@ -16,8 +16,8 @@ from unfold.widgets import (
 )
 
 from channels_app.models import Channel
-from hooks_app.manifest_inputs import BUILT_IN_POLICY
 from hooks_app.models import Agent, ApprovalPolicy
+from hooks_app.registry.manifest_inputs import BUILT_IN_POLICY
 from portal.admin.forms import Pick
 from portal.models import Organization
 

@@ -7,8 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from hooks_app import usage
-from hooks_app.governance import quorums, tables
+from hooks_app.governance import quorums, tables, usage
 from portal.admin.forms import ScopedFormSet
 from portal.admin.scoping import ScopedAdmin, ScopedTabular
 from portal.admin.site import site

@@ -9,10 +9,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from hooks_app import halting
-from hooks_app.admin import switches
+from hooks_app import switches
+from hooks_app.admin import halt_pages
 from hooks_app.admin.fields import PolicyChoice
-from hooks_app.governance import tables
+from hooks_app.governance import halting, tables
 from portal.admin import changes, operations, reach, showing
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
@@ -96,7 +96,7 @@ class OrganizationAdmin(ScopedAdmin):
 
     def has_halt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """While it runs."""
-        return self._switchable(request, object_id, lambda row: not halting.is_halted(row))
+        return self._switchable(request, object_id, lambda row: not switches.is_halted(row))
 
     def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """While it is halted."""
@@ -119,31 +119,31 @@ class OrganizationAdmin(ScopedAdmin):
     @display(description=_("state"), label={"running": "success", "read_only": "warning", "halted": "danger"})
     def state(self, row: Organization) -> Word:
         """In one word."""
-        if halting.is_halted(row):
+        if switches.is_halted(row):
             return Word("halted", _("halted"))
         return Word("read_only", _("read-only")) if row.read_only else Word("running", _("running"))
 
     @admin.display(description=_("halted because"))
     def halted_because(self, row: Organization) -> str:
         """The reason that everybody is told."""
-        return row.halt_reason if halting.is_halted(row) else "–"
+        return row.halt_reason if switches.is_halted(row) else "–"
 
     @admin.display(description=_("halted until"))
     def halted_until(self, row: Organization) -> str:
         """A dash means: until somebody resumes."""
-        return showing.at(row.halt_until if halting.is_halted(row) else None, row)
+        return showing.at(row.halt_until if switches.is_halted(row) else None, row)
 
     @action(
         description=_("Halt all agents"), permissions=["halt"], icon="block", variant=ActionVariant.DANGER
     )
     def halt(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The kill switch."""
-        return switches.halt(self, request, object_id)
+        return halt_pages.halt(self, request, object_id)
 
     @action(description=_("Resume"), permissions=["resume"], icon="play_arrow", variant=ActionVariant.PRIMARY)
     def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take it back."""
-        return switches.resume(self, request, object_id)
+        return halt_pages.resume(self, request, object_id)
 
     @action(description=_("Read-only on"), permissions=["lock"], icon="lock")
     def set_read_only(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -20,7 +20,6 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
 from hooks_app.admin import estates
 from hooks_app.governance import emails, leaving, members, quorums
-from portal import accounts, links
 from portal.admin import changes, operations, reach, scoping, shown_once
 from portal.admin.accounts import may_manage
 from portal.admin.forms import ScopedForm
@@ -29,6 +28,7 @@ from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
 from portal.lib.problems import Problem
 from portal.models import Membership, Organization, Role, User
+from portal.people import accounts, links
 
 _COLUMNS = ("username", "first_name", "last_name", "email", "is_active")
 

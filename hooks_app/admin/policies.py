@@ -8,12 +8,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from hookgate import matching
 
-from hooks_app import registry_inputs, usage
 from hooks_app.admin.fields import JSONText
 from hooks_app.conditions import walks
-from hooks_app.governance import quorums, tables
+from hooks_app.governance import quorums, tables, usage
 from hooks_app.models import ApprovalPolicy
 from hooks_app.models.policies import Scope
+from hooks_app.registry import input_rows
 from portal.admin.forms import ScopedForm
 from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
@@ -120,4 +120,4 @@ class ApprovalPolicyAdmin(ScopedAdmin):
     @admin.display(description=_("can be carried out"), boolean=True)
     def ready(self, row: ApprovalPolicy) -> bool:
         """Whether it asks for nothing that this release lacks."""
-        return not registry_inputs.unavailable(row)
+        return not input_rows.unavailable(row)

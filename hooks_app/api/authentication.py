@@ -15,10 +15,11 @@ from rest_framework.request import Request
 from hooks_app import keys
 from hooks_app.models import RuntimeKey
 from hooks_app.models.keys import KEY_PREFIX
-from portal import audit, tokens
+from portal import audit
 from portal.api import csrf, problems
 from portal.models import User
 from portal.models.tokens import TOKEN_PREFIX, TOKEN_SCOPES
+from portal.people import tokens
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hooks_app.api.authentication import PersonCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
-from hooks_app.api.streams import WaitableResponse
+from hooks_app.api.stream_views import WaitableResponse
 from hooks_app.confirmations import Initiator, NewRequest, Voter
 from hooks_app.models import ConfirmationRequest
 from portal import contract

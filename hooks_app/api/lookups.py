@@ -11,13 +11,15 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from channels_app.models import Channel
-from hooks_app import confirmations, eligibility, registry
+from hooks_app import confirmations
 from hooks_app.api import permits
 from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
 from hooks_app.api.permits import Permit
+from hooks_app.approvers import eligibility
+from hooks_app.approvers.scopes import NOBODY
 from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest, RegistryHead
-from hooks_app.scopes import NOBODY
+from hooks_app.registry import heads
 from portal import access
 from portal.lib import ids
 from portal.lib.composed import Composed, Parameter
@@ -97,7 +99,7 @@ def governed(caller: Caller, reference: str) -> tuple[Agent, RegistryHead | None
 def _governed(*, of_agent: bool) -> Composed[RegistryHead]:
     named = Q(agent__slug=Parameter("slug")) | Q(agent=Parameter("id"))
     rows = access.rows_of_key(
-        registry.heads().filter(named),
+        heads.heads().filter(named),
         organization_id=Parameter("organization"),
         agent_id=Parameter("agent") if of_agent else None,
         path="agent__organization",

@@ -6,9 +6,9 @@ from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from channels_app import deliveries
 from channels_app.cards import Card, Tone
 from channels_app.models import Channel
+from channels_app.outbox import deliveries
 from hooks_app import limits
 from hooks_app.api import answers, lookups, requests
 from hooks_app.api.endpoint import Endpoint

@@ -9,16 +9,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hooks_app import metrics as measures
-from hooks_app import registry, runtimes
 from hooks_app.api import answers, lookups, permits, requests
 from hooks_app.api.authentication import RuntimeCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
-from portal import metrics, outages
+from hooks_app.registry import heads, runtimes
 from portal.lib import clock
 from portal.lib.problems import FieldError, invalid, not_found
+from portal.observe import metrics, outages
 
 EVAL = "eval"
 # What a runtime that doesn't say its name is recorded as.
@@ -64,12 +64,12 @@ class RegistryView(Endpoint):
         # A proxy that compresses weakens the tag; If-None-Match compares weakly (RFC 9110, 13.1.2).
         held = [tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))]
         if held:
-            etag = registry.etag(row, surface, head)
+            etag = heads.etag(row, surface, head)
             if "*" in held or etag in held:
                 self._record(row, name, surface, _current_revision(row, head))
                 metrics.count(measures.REGISTRY_ANSWERS, status="304")
                 return _finish(HttpResponse(status=304, content_type="application/json"), etag)
-        served = registry.serve(row, surface, actor=self.caller.actor, found=head)
+        served = heads.serve(row, surface, actor=self.caller.actor, found=head)
         self._record(row, name, surface, served.revision)
         metrics.count(measures.REGISTRY_ANSWERS, status="200")
         return _finish(HttpResponse(served.body, content_type="application/json"), served.etag)
@@ -82,7 +82,7 @@ class RegistryView(Endpoint):
 
 
 def _current_revision(agent: Agent, head: RegistryHead | None) -> int | None:
-    revision = registry.governing(agent, head).revision
+    revision = heads.governing(agent, head).revision
     return revision.number if revision else None
 
 

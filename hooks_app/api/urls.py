@@ -1,4 +1,4 @@
-"""Addresses of the API. The long-lived ones are answered before Django is asked; see :mod:`hooks_app.api.waiting`."""
+"""Addresses of the API. The long-lived ones are answered before Django is asked; see :mod:`hooks_app.live.waiting`."""
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
@@ -9,14 +9,14 @@ from hooks_app.api import (
     limit_views,
     message_views,
     registry_views,
-    streams,
+    stream_views,
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("agents/<str:agent>/registry", registry_views.RegistryView.as_view()),
     path("agents/<str:agent>/registry/revisions", registry_views.RevisionsView.as_view()),
     path("agents/<str:agent>/registry/revisions/<int:number>", registry_views.RevisionView.as_view()),
-    path("agents/<str:agent>/events", streams.AgentEventsView.as_view()),
+    path("agents/<str:agent>/events", stream_views.AgentEventsView.as_view()),
     path("agents/<str:agent>/tools", registry_views.ToolsView.as_view()),
     path("confirmations", confirmation_views.ConfirmationsView.as_view()),
     path("confirmations/<str:id>", confirmation_views.ConfirmationView.as_view()),

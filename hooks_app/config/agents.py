@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Model
 
 from channels_app.models import Channel
-from hooks_app.config import members, switches
+from hooks_app.config import halts, members
 from hooks_app.config.agents_schema import Agent as AgentEntry
 from hooks_app.config.agents_schema import Hooks
 from hooks_app.config.changes import Run, assign
@@ -36,7 +36,7 @@ def write_agent(run: Run, organization: Organization, entry: AgentEntry, at: str
     draft.set_hooks(entry.declared_hooks())
     columns = {**_columns(entry), "owner": _owner(run, organization, entry, at)}
     run.save(tables.AGENTS, row, columns, more=draft.data, parts=draft.parts, gone=draft.gone)
-    if switches.set_halted(run, organization, row, entry.halted):
+    if halts.set_halted(run, organization, row, entry.halted):
         run.mark_changed("agent", tables.AGENTS.name(row))
     return row
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hooks_app import halting
+from hooks_app import switches
 from hooks_app.config.agents_schema import Agent as AgentEntry
 from hooks_app.config.agents_schema import AgentFreshness, ClassHook, HandlerGroup, Tool
 from hooks_app.config.lean import lean
@@ -31,7 +31,7 @@ def write(row: Agent, members: set[str], note: Callable[[str], None]) -> Object:
             {
                 **{name: value for name, value in plain.items() if name not in ("slug", "name")},
                 "owner": owner,
-                "halted": halting.is_halted(row) or None,
+                "halted": switches.is_halted(row) or None,
                 "approval_policy": row.approval_policy or None,
                 "approval_channels": [
                     item.channel.slug for item in row.approval_channel_rows.select_related("channel")

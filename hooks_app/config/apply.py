@@ -11,20 +11,19 @@ from uuid import UUID
 from django.db import transaction
 from pydantic import ValidationError
 
-from hooks_app import draft_checks, publishing, registry
 from hooks_app.config import (
     agents,
     agents_schema,
     checks,
     errors,
     filling,
+    halts,
     members,
     people,
     pruning,
     quorums,
     schema,
     shared,
-    switches,
 )
 from hooks_app.config.changes import Change, Run
 from hooks_app.config.errors import ConfigInvalid
@@ -32,6 +31,7 @@ from hooks_app.config.placeholders import Variables
 from hooks_app.governance import members as governance
 from hooks_app.governance import tables
 from hooks_app.models import Agent
+from hooks_app.registry import draft_checks, heads, publishing
 from portal import audit
 from portal.lib.problems import FieldError
 from portal.models import Organization
@@ -132,7 +132,7 @@ def _write_organization(run: Run, entry: schema.Organization, path: str) -> None
     members.keep_an_admin(run, organization, had_admin, path)
     quorums.check(run, organization, entry, path)
     if organization.pk in run.stale:
-        registry.inputs_changed(organization)
+        heads.inputs_changed(organization)
     places = {
         row.pk: _Place(f"{path}.agents[{index}]", entry.agents[index]) for index, row in enumerate(rows)
     }
@@ -159,7 +159,7 @@ class _Place:
 def _find_working(slug: str) -> set[UUID]:
     """The agents whose registry is served before anything changes."""
     found = Agent.objects.filter(organization__slug=slug, enabled=True, head__isnull=False)
-    return {agent.pk for agent in found.select_related("organization") if registry.works(agent)}
+    return {agent.pk for agent in found.select_related("organization") if heads.works(agent)}
 
 
 def _write_row(run: Run, entry: schema.Organization) -> Organization:
@@ -173,8 +173,8 @@ def _write_row(run: Run, entry: schema.Organization) -> Organization:
         **entry.freshness.model_dump(),
     }
     run.save(tables.ORGANIZATIONS, row, columns)
-    switched = switches.set_read_only(run, row, entry.read_only)
-    if switches.set_halted(run, row, None, entry.halted) or switched:
+    switched = halts.set_read_only(run, row, entry.read_only)
+    if halts.set_halted(run, row, None, entry.halted) or switched:
         run.mark_changed("organization", entry.slug)
     return row
 
@@ -214,7 +214,7 @@ def _check_registries(
         place = places.get(agent.pk)
         if place is None and organization.pk not in run.stale:
             continue
-        head = registry.head(agent)
+        head = heads.head(agent)
         lost = agent.pk in working and not run.allow_unbuildable
         for error in head.errors:
             path = place.of(error["path"]) if place else f"{organization.slug}/{agent.slug}.{error['path']}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from channels_app import channels
 from channels_app.models import Channel, Identity
-from hooks_app import halting
+from hooks_app import switches
 from hooks_app.config import agents_export, placeholders, schema
 from hooks_app.config.lean import lean
 from hooks_app.config.people import RUNTIME
@@ -53,7 +53,7 @@ def _organization(row: Organization, names: placeholders.Names, note: Callable[[
             {
                 "time_zone": row.time_zone,
                 "read_only": row.read_only or None,
-                "halted": halting.is_halted(row) or None,
+                "halted": switches.is_halted(row) or None,
                 "approval_policy": row.approval_policy,
                 "freshness": lean(schema.Freshness, freshness),
                 "retention_days": row.retention_days,

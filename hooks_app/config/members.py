@@ -3,9 +3,9 @@
 from hooks_app.config import schema
 from hooks_app.config.changes import Run
 from hooks_app.governance import emails, members
-from portal import accounts
 from portal.lib.problems import FieldError
 from portal.models import Invitation, Membership, Organization, User
+from portal.people import accounts
 
 
 def lock_accounts(document: schema.Document) -> None:

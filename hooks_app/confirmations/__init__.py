@@ -5,7 +5,8 @@ changes by one conditional UPDATE (:mod:`.transitions`); whatever records it is 
 in one order everywhere: agent, request, deliveries.
 """
 
-from hooks_app.appearance import status_now
+from hooks_app.approvers.eligibility import Voter, tapped
+from hooks_app.confirmations.appearance import status_now
 from hooks_app.confirmations.consumption import consume, report_outcome
 from hooks_app.confirmations.creation import create
 from hooks_app.confirmations.decisions import decide
@@ -20,7 +21,6 @@ from hooks_app.confirmations.resources import (
     represent_deliveries,
     represent_new,
 )
-from hooks_app.eligibility import Voter, tapped
 
 __all__ = [
     "Initiator",

@@ -5,10 +5,11 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from hooks_app import appearance, digests, registry
-from hooks_app.confirmations import rows, story, switches, transitions
+from hooks_app import digests, switches
+from hooks_app.confirmations import appearance, rows, story, transitions
 from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest
+from hooks_app.registry import heads
 from portal.audit import Actor
 from portal.lib import clock, crypto
 from portal.lib.problems import FieldError, Problem, invalid
@@ -126,7 +127,7 @@ def _writes(row: ConfirmationRequest, agent: Agent) -> bool:
     if row.writes or not agent.organization.read_only:
         return row.writes
     try:
-        return registry.published(agent).tool_facts(row.tool_name).writes
+        return heads.published(agent).tool_facts(row.tool_name).writes
     except Problem:
         return True
 

@@ -9,22 +9,25 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from channels_app import deliveries
 from channels_app.models import Identity
-from hooks_app import (
+from channels_app.outbox import deliveries
+from hooks_app import digests, excerpts, switches
+from hooks_app.approvers import eligibility, policies
+from hooks_app.confirmations import (
     approval_cards,
-    digests,
-    eligibility,
-    excerpts,
-    policies,
-    registry,
+    proposals,
+    resources,
+    routing,
+    rows,
+    story,
+    transitions,
     turned_away,
 )
-from hooks_app.confirmations import proposals, resources, routing, rows, story, switches, transitions
 from hooks_app.confirmations.proposals import Arguments, NewRequest
 from hooks_app.confirmations.routing import Route
 from hooks_app.models import Agent, ConfirmationRequest, RegistryHead, Stage
 from hooks_app.models.policies import Scope
+from hooks_app.registry import heads
 from portal import contract
 from portal.audit import Actor
 from portal.lib import clock
@@ -105,7 +108,7 @@ def _draft_for(
 def _governing(agent: Agent, found: RegistryHead | None) -> RegistryHead:
     """The agent's head, of an agent that no switch stops."""
     try:
-        head = registry.governing(agent, found)
+        head = heads.governing(agent, found)
     except Problem:
         # That it is switched off is said before what else is wrong with it.
         _raise(switches.refusal(Agent.objects.select_related("organization").get(pk=agent.pk), writes=False))
@@ -185,7 +188,7 @@ def _is_same(row: ConfirmationRequest, request: NewRequest, arguments: Arguments
 
 def _refuse(head: RegistryHead, request: NewRequest, route: Route) -> None:
     _raise(switches.refusal(head.agent, writes=route.writes))
-    if not registry.was_served(head, request.registry_digest):
+    if not heads.was_served(head, request.registry_digest):
         raise Problem(
             422, "unknown_registry", "This agent was never served a registry with this registry_digest."
         )

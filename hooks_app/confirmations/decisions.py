@@ -8,11 +8,11 @@ from django.db import transaction
 from django.db.models import F
 from hookgate import canonical
 
-from hooks_app import appearance, eligibility, seating
-from hooks_app.confirmations import rows, story, transitions
-from hooks_app.eligibility import Voter
+from hooks_app.approvers import eligibility, seating
+from hooks_app.approvers.eligibility import Voter
+from hooks_app.approvers.seating import Seating, SeatTaken
+from hooks_app.confirmations import appearance, rows, story, transitions
 from hooks_app.models import ConfirmationRequest, Decision, Stage
-from hooks_app.seating import Seating, SeatTaken
 from portal import audit
 from portal.audit import SYSTEM, Actor
 from portal.lib import clock

@@ -6,8 +6,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from hooks_app import appearance
-from hooks_app.confirmations import delivery, rows, transitions
+from hooks_app.confirmations import appearance, delivery, rows, transitions
 from hooks_app.confirmations.rows import Reach
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.audit import SYSTEM, Actor

@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
-from channels_app import deliveries
 from channels_app.models import Delivery
-from hooks_app import appearance, digests
-from hooks_app.confirmations import rows
+from channels_app.outbox import deliveries
+from hooks_app import digests
+from hooks_app.confirmations import appearance, rows
 from hooks_app.models import Agent, ConfirmationRequest, Decision
 from portal.lib import clock
 

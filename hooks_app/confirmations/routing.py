@@ -11,10 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from channels_app.models import Channel
-from hooks_app import policies, registry
+from hooks_app.approvers import policies
 from hooks_app.confirmations.proposals import NewRequest
-from hooks_app.manifests import Governance, ToolFacts, Trigger
 from hooks_app.models import Agent, RegistryHead
+from hooks_app.registry import heads
+from hooks_app.registry.manifests import Governance, ToolFacts, Trigger
 from portal.lib.problems import FieldError, Problem, invalid
 
 # Variables of a condition that a request doesn't carry.
@@ -42,7 +43,7 @@ def find(head: RegistryHead, request: NewRequest) -> Route:
     policy that is gone or a ``channel_only`` agent without a usable channel.
     """
     agent = head.agent
-    published = registry.governance(head)
+    published = heads.governance(head)
     _check_named(request, published)
     facts = published.tool_facts(request.tool_name)
     matched = _matching(agent, published, facts, request)

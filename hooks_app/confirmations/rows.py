@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hooks_app.models import ConfirmationRequest, Stage
-from portal import wakeups
 from portal.audit import Actor
 from portal.lib.composed import Composed, Parameter, remember
 from portal.lib.problems import not_found
+from portal.wakeups import wakeups
 
 TOPIC_PREFIX = "confirmation"
 _BY_ID = Composed(

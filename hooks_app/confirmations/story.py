@@ -11,7 +11,7 @@ from django.db import transaction
 
 from hooks_app import metrics as measures
 from hooks_app.models import ConfirmationRequest
-from portal import metrics
+from portal.observe import metrics
 
 log = structlog.get_logger(__name__)
 

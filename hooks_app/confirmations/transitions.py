@@ -6,9 +6,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from channels_app import deliveries
-from hooks_app import approval_cards
-from hooks_app.confirmations import rows, story
+from channels_app.outbox import deliveries
+from hooks_app.confirmations import approval_cards, rows, story
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
 from portal.audit import Actor

@@ -1,8 +1,9 @@
 """Each member of an organization has an address of their own: initiators are matched by it.
 
-Members alone count. An account elsewhere with the same address keeps nobody from it, and nobody is told of it. There
-is no constraint in the database: it would be one across organizations. Two who get one address at the same instant are
-both matched by nobody, and both barred from approving what is asked for it (:func:`hooks_app.eligibility.initiators`).
+Members alone count. An account elsewhere with the same address keeps nobody from it, and nobody is told of it. There is
+no constraint in the database: it would be one across organizations. Two who get one address at the same instant are
+both matched by nobody, and both barred from approving what is asked for it
+(:func:`hooks_app.approvers.eligibility.initiators`).
 """
 
 from collections.abc import Iterable

@@ -8,10 +8,11 @@ from django.db.models import Q, QuerySet
 
 from channels_app import identities
 from channels_app.models import Identity
-from hooks_app import keys, registry
+from hooks_app import keys
 from hooks_app.governance import members
 from hooks_app.models import Agent, RuntimeKey
-from portal import accounts, audit, tokens
+from hooks_app.registry import heads
+from portal import audit
 from portal.models import (
     Absence,
     AccountLink,
@@ -22,6 +23,7 @@ from portal.models import (
     PersonalToken,
     User,
 )
+from portal.people import accounts, tokens
 
 
 @dataclass
@@ -130,7 +132,7 @@ def leave(
     _end(found, actor=actor, heir=heir)
     members.end(membership, action=action, actor=actor, left=found.names(), heir=heir)
     if found.groups:
-        registry.inputs_changed(organization)
+        heads.inputs_changed(organization)
     return found
 
 

@@ -12,10 +12,11 @@ from django.db.models import Q
 from django.utils.translation import gettext
 
 from hooks_app.governance import emails
-from portal import accounts, audit, links, tokens
+from portal import audit
 from portal.lib import clock
 from portal.lib.problems import FieldError, Problem, invalid
 from portal.models import AccountLink, Invitation, Membership, Organization, Role, User
+from portal.people import accounts, links, tokens
 
 
 @dataclass(frozen=True)

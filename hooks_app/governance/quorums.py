@@ -12,10 +12,11 @@ from uuid import UUID
 
 from django.utils.translation import gettext, ngettext
 
-from hooks_app import confirmations, eligibility, scopes
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility, scopes
+from hooks_app.approvers.scopes import Asked
 from hooks_app.models import ApprovalPolicy, ConfirmationRequest
 from hooks_app.models.policies import Scope
-from hooks_app.scopes import Asked
 from portal.lib import clock
 from portal.models import Group, Organization, User
 

@@ -2,7 +2,7 @@
 
 One write is one step: the row with its parts, its entry in the audit trail, the organization's inputs version where
 registries are built from such rows, and the wake-up of runtimes. Memberships and invitations are
-:mod:`hooks_app.governance.members`', accounts :mod:`portal.accounts`', channels :mod:`channels_app.channels`'.
+:mod:`hooks_app.governance.members`', accounts :mod:`portal.people.accounts`', channels :mod:`channels_app.channels`'.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +12,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Model
 
-from hooks_app import registry
 from hooks_app.models import (
     Agent,
     ApprovalPolicy,
@@ -20,8 +19,10 @@ from hooks_app.models import (
     RegistryHead,
     RegistryRevision,
 )
-from portal import audit, wakeups
+from hooks_app.registry import heads
+from portal import audit
 from portal.models import Absence, Organization
+from portal.wakeups import wakeups
 
 Data = dict[str, Any]
 Outdate = Callable[[Organization], None]
@@ -72,7 +73,7 @@ class Table:
         columns: Collection[str] | None = None,
         parts: Sequence[Model] = (),
         gone: Sequence[Model] = (),
-        outdate: Outdate = registry.inputs_changed_by_hand,
+        outdate: Outdate = heads.inputs_changed_by_hand,
     ) -> str:
         """Write ``row``, whose attributes are set, with the rows that are part of it. Returns created, changed or
         unchanged.
@@ -103,7 +104,7 @@ class Table:
         actor: audit.Actor,
         verb: str = "deleted",
         data: Data | None = None,
-        outdate: Outdate = registry.inputs_changed_by_hand,
+        outdate: Outdate = heads.inputs_changed_by_hand,
     ) -> None:
         """Delete ``row`` with its parts; requests and the call log keep what they need of it by value.
 

@@ -4,7 +4,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from hooks_app import halting
+from hooks_app import switches
 from hooks_app.governance import quorums
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
 from portal.lib import visible
@@ -29,7 +29,7 @@ def obstacle(request: ConfirmationRequest, lacking: int | None = None) -> str:
     """
     if not request.agent.enabled:
         return str(_OFF)
-    state = halting.state(request.agent, request.organization)
+    state = switches.state(request.agent, request.organization)
     if state["halted"]:
         told = visible.line(state["reason"] or "")
         return _(

@@ -11,9 +11,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from hooks_app.governance import members
-from portal import links
 from portal.lib.problems import Problem
 from portal.models import User
+from portal.people import links
 
 
 @require_safe

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from hooks_app import appearance, confirmations, eligibility, seating
-from hooks_app.eligibility import Judged
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility, seating
+from hooks_app.approvers.eligibility import Judged
+from hooks_app.confirmations import appearance
 from hooks_app.governance import quorums
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.lib import clock

@@ -4,24 +4,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from hooks_app import appearance, confirmations, eligibility
-from hooks_app.approval_cards import at, name_of
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility, words
+from hooks_app.approvers.seating import SeatTaken
+from hooks_app.confirmations import appearance
+from hooks_app.confirmations.approval_cards import at, name_of
 from hooks_app.inbox.effects import obstacle
 from hooks_app.models import ConfirmationRequest
-from hooks_app.models.policies import Scope
-from hooks_app.seating import SeatTaken
 from portal.lib.problems import Problem
 
-_ONLY: dict[str, Promise] = {
-    Scope.INITIATOR: gettext_lazy("Only the person for whom the agent acts may decide this request."),
-    Scope.AGENT_OWNER: gettext_lazy("Only the agent's owner may decide this request."),
-    Scope.ORG_MEMBERS: gettext_lazy("Only active members of the organization may decide this request."),
-    Scope.APPROVERS: gettext_lazy("Only approvers and admins of the organization may decide this request."),
-    Scope.GROUP: gettext_lazy("Only members of the policy's group may decide this request."),
-    Scope.CHANNEL_MEMBERS: gettext_lazy(
-        "Only members of the chat may decide this request, by tapping the card."
-    ),
-}
 _PLAIN: dict[str, Promise] = {
     "self_approval": gettext_lazy(
         "The agent acts for you here, and this policy lets nobody approve their own request."
@@ -44,7 +35,7 @@ def refusal(request: ConfirmationRequest, problem: Problem) -> str:
     if problem.code == "channel_only":
         return _channel_only(request)
     if problem.code == "not_an_approver":
-        return str(_ONLY[eligibility.current_stage(request).scope])
+        return str(words.ONLY[eligibility.current_stage(request).scope])
     if problem.code == "already_decided":
         return _already_decided(request)
     if isinstance(problem, SeatTaken):

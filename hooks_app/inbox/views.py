@@ -13,8 +13,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from channels_app.models import Delivery
-from hooks_app import appearance, approval_cards, confirmations, eligibility, turned_away
-from hooks_app.confirmations import Voter
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility
+from hooks_app.confirmations import Voter, appearance, approval_cards, turned_away
 from hooks_app.inbox import effects, folding, lists, notices
 from hooks_app.inbox.folding import Folded
 from hooks_app.inbox.lists import Item, Standing

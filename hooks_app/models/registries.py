@@ -27,7 +27,7 @@ class Publication(models.Model):
 
 
 class RegistryRevision(models.Model):
-    """One numbered registry of one agent. Written by :mod:`hooks_app.registry` alone; never changed.
+    """One numbered registry of one agent. Written by :mod:`hooks_app.registry.heads` alone; never changed.
 
     ``manifest`` is the canonical document without ``state`` and ``surface``.
     """
@@ -52,7 +52,7 @@ class RegistryHead(models.Model):
     """What one agent is served now, and from which inputs it was built. One row per agent.
 
     ``errors`` holds every reason why the registry can't be built; then nothing is served. ``warnings`` is what is wrong
-    with it all the same: see :mod:`hooks_app.manifest_warnings`. The row is out of date when
+    with it all the same: see :mod:`hooks_app.registry.manifest_warnings`. The row is out of date when
     ``publication`` is not ``built_publication`` or the organization's ``inputs_version`` is not the one built from.
     """
 

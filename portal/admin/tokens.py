@@ -12,7 +12,6 @@ from unfold.decorators import action
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from portal import tokens
 from portal.admin import accounts, changes, operations, reach, shown_once
 from portal.admin.forms import ScopedForm
 from portal.admin.operations import Operation
@@ -20,6 +19,7 @@ from portal.admin.scoping import ScopedAdmin
 from portal.admin.site import site
 from portal.models import PersonalToken, User
 from portal.models.tokens import TOKEN_SCOPES
+from portal.people import tokens
 
 
 class TokenForm(ScopedForm):

@@ -9,8 +9,8 @@ from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from portal import metrics, outages
 from portal.lib.problems import Problem, not_found
+from portal.observe import metrics, outages
 
 CONTENT_TYPE = "application/problem+json"
 

@@ -47,7 +47,7 @@ class Organization(models.Model):
         default=300, validators=[MinValueValidator(15), MaxValueValidator(86400)]
     )
     retention_days = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
-    # Counts changes of what every agent's registry is built from; see hooks_app.registry.
+    # Counts changes of what every agent's registry is built from; see hooks_app.registry.heads.
     inputs_version = models.PositiveBigIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

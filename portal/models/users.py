@@ -36,7 +36,7 @@ class User(AbstractUser):
         return self.get_full_name() or self.username
 
     def set_password(self, raw_password: str | None) -> None:
-        """As Django's. Whoever calls it may know the password, unless :mod:`portal.accounts` says otherwise."""
+        """As Django's. Whoever calls it may know the password, unless :mod:`portal.people.accounts` says otherwise."""
         super().set_password(raw_password)
         self.password_own_since = None
         if raw_password is not None and self.first_credential_at is None:

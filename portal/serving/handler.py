@@ -22,9 +22,9 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 from django.utils.module_loading import import_string
 
-from portal import hashing
 from portal.api import answers
 from portal.lib import deadline
+from portal.people import hashing
 from portal.serving import lanes
 from portal.serving.lanes import Lane, Patience
 from portal.serving.threads import Full, threads

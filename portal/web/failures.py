@@ -7,9 +7,9 @@ from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 from django.views.defaults import server_error
 
-from portal import outages
 from portal.api import problems
 from portal.lib.problems import Problem
+from portal.observe import outages
 
 PROGRAMS = ("/api/", "/channels/")
 

@@ -17,8 +17,9 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext
 from django.views.i18n import set_language as _set_language
 
-from portal import accounts, hashing, sign_ins
+from portal import sign_ins
 from portal.lib import crypto
+from portal.people import accounts, hashing
 
 
 class SignIn(LoginView):

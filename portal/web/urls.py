@@ -4,7 +4,7 @@ from django.contrib.auth import views
 from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
-from portal import exposition, health
+from portal.observe import exposition
 from portal.web import links, login
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -14,7 +14,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("password/", login.ChangePassword.as_view(), name="password_change"),
     path("account/<str:token>/", links.account_link, name="account_link"),
     path("language/", login.set_language, name="set_language"),
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
     path("metrics", exposition.metrics_view, name="metrics"),
 ]

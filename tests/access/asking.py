@@ -10,8 +10,8 @@ from django.apps import apps
 from django.urls import get_resolver
 
 from channels_app.models import Channel
-from hooks_app import registry
 from hooks_app.models import ConnectorCallLog
+from hooks_app.registry import heads
 from portal.lib import clock
 from tests.access.callers import World
 
@@ -78,7 +78,7 @@ def body(world: World, method: str, route: str) -> tuple[str, str]:
 
 def _bodies(world: World) -> dict[tuple[str, str], Any]:
     agent = world.acme.agent.slug
-    revision = registry.head(world.acme.agent).revision
+    revision = heads.head(world.acme.agent).revision
     assert revision is not None
     call = {"id": str(uuid.uuid4()), "agent": agent, "tool_name": "t", "status": "succeeded"}
     new = {

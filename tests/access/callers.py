@@ -7,12 +7,14 @@ from datetime import timedelta
 from django.conf import settings
 from django.test import Client
 
-from hooks_app import confirmations, registry
+from hooks_app import confirmations
 from hooks_app.confirmations import NewRequest
 from hooks_app.models import ConfirmationRequest, RuntimeKey
-from portal import audit, tokens
+from hooks_app.registry import heads
+from portal import audit
 from portal.lib import clock
 from portal.models import Invitation, User
+from portal.people import tokens
 from tests import make
 from tests.admin import tenant as tenants
 from tests.admin.tenant import Tenant
@@ -78,7 +80,7 @@ def build() -> World:
     acme, initech = tenants.build("acme"), tenants.build("initech")
     make.class_hook(acme.agent, "connector_rate_limit", params={"max_calls": 10, "window_seconds": 60})
     make.publish(acme.agent)
-    revision = registry.head(acme.agent).revision
+    revision = heads.head(acme.agent).revision
     assert revision is not None
     hook = next(h["id"] for h in revision.manifest["hooks"] if h["name"] == "connector_rate_limit")
     approved = acme.row(ConfirmationRequest)
@@ -101,7 +103,7 @@ def build() -> World:
 
 
 def _ask(tenant: Tenant, call: str) -> ConfirmationRequest:
-    revision = registry.head(tenant.agent).revision
+    revision = heads.head(tenant.agent).revision
     assert revision is not None
     proposal = NewRequest(
         conversation_id="c1",

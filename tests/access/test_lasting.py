@@ -6,7 +6,7 @@ import httpx
 import pytest
 from django.conf import settings
 
-from portal import wakeups
+from portal.wakeups import wakeups
 from tests.access import asking, callers
 from tests.access.callers import CALLERS, World
 from tests.access.test_table import LINES

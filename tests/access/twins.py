@@ -7,8 +7,8 @@ from typing import Any
 from django.apps import apps
 
 from channels_app import identities
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from portal.models import Group, GroupMember, Organization, User
 from tests import make
 from tests.api.client import Api
@@ -42,7 +42,7 @@ def build(slug: str) -> Twin:
     }
     agent = _agent(organization, people)
     # Lists build what is stale; here they find it built.
-    registry.serve(make.agent(organization, "reports"), "chat")
+    heads.serve(make.agent(organization, "reports"), "chat")
     keys = {"agent": Api(make.key(organization, agent)), "organization": Api(make.key(organization))}
     persons = {role: Api(token(user)) for role, user in people.items()}
     requests = [_ask(agent, keys["agent"], call) for call in TOOL_CALLS]
@@ -74,7 +74,7 @@ def _agent(organization: Organization, people: dict[str, User]) -> Agent:
 
 def proposal(agent: Agent, call: str) -> dict[str, Any]:
     """The body that asks for a confirmation; the same in both but for the digest."""
-    revision = registry.head(agent).revision
+    revision = heads.head(agent).revision
     assert revision is not None
     return {
         "agent": "procurement",

@@ -10,12 +10,14 @@ from django.test import Client
 
 from channels_app import identities
 from channels_app.models import Delivery, DeliveryAttempt, Interaction
-from hooks_app import calls, confirmations, keys, registry, runtimes
+from hooks_app import calls, confirmations, keys
 from hooks_app.confirmations import NewRequest, Voter
 from hooks_app.models import Agent, ConfirmationRequest, RegistryRevision
-from portal import audit, tokens
+from hooks_app.registry import heads, runtimes
+from portal import audit
 from portal.lib import clock
 from portal.models import Absence, AuditEvent, Group, GroupMember, Invitation, Organization, User
+from portal.people import tokens
 from tests import make
 
 # Values that no page may ever show.
@@ -111,7 +113,7 @@ def _governed(organization: Organization, owner: User, channel: Any) -> tuple[An
 
 
 def _ask(agent: Agent, tool: str, voter: User) -> ConfirmationRequest:
-    revision = registry.head(agent).revision
+    revision = heads.head(agent).revision
     assert revision is not None
     row, _new = confirmations.create(
         agent=agent,

@@ -8,8 +8,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from channels_app import dispatch
 from channels_app.models import App, Channel, Delivery, Identity
+from channels_app.outbox import dispatch
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer
 from portal.lib import clock

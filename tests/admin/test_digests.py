@@ -11,11 +11,12 @@ from hookgate import canonical
 
 from hooks_app import calls, confirmations
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
-from portal import audit, tokens
+from portal import audit
 from portal.admin.site import site
 from portal.lib import clock
 from portal.lib.problems import Problem
 from portal.models import AuditEvent, User
+from portal.people import tokens
 from tests import make
 from tests.api.client import Api
 from tests.confirmations import world as worlds

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from hooks_app import registry, runtimes
 from hooks_app.models import Agent, RegistryHead, RuntimeInstance
+from hooks_app.registry import heads, runtimes
 from tests import make
 from tests.admin.tenant import Tenant, sign_in
 from tests.conftest import Clock
@@ -28,7 +28,7 @@ def agent(acme: Tenant, time: Clock) -> Agent:
     """A published agent that no runtime has asked for."""
     time.moment = time.moment.replace(second=0)
     agent = make.agent(acme.organization, "fresh")
-    registry.serve(agent, "chat")
+    heads.serve(agent, "chat")
     return agent
 
 
@@ -106,7 +106,7 @@ def test_more_agents_cost_no_more_statements(
         for extra in range(1 + 8 * number):
             made = make.agent(acme.organization, f"more-{number}-{extra}")
             runtimes.record(made, "worker", "chat", 1)
-            registry.serve(made, "chat")
+            heads.serve(made, "chat")
         with CaptureQueriesContext(connection) as asked:
             browser.get(LIST)
         counts.append(sum("runtimeinstance" in query["sql"] for query in asked))

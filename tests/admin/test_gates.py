@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from hooks_app import gate_words
 from hooks_app.models import Declaration
+from hooks_app.registry import gate_words
 from portal.models import Group
 from tests import make
 from tests.admin.forms import errors, save

@@ -5,8 +5,9 @@ import re
 import pytest
 from django.test import Client
 
-from hooks_app import halting, publishing, registry
+from hooks_app import switches
 from hooks_app.models import ApprovalPolicy, Connector, Declaration, Publication, RegistryRevision
+from hooks_app.registry import heads, publishing
 from portal.lib.problems import Problem
 from portal.models import AuditEvent
 from tests import make
@@ -27,10 +28,10 @@ def actions() -> list[str]:
 
 def test_a_changed_agent_is_a_draft_until_it_is_published(acme: Tenant, browser: Client) -> None:
     address = f"/admin/hooks_app/agent/{acme.agent.pk}/change/"
-    before = registry.serve(acme.agent, "chat")
+    before = heads.serve(acme.agent, "chat")
     answer = save(browser, address, unlisted_tools="deny")
     assert answer.status_code == 302
-    assert registry.serve(acme.agent, "chat").digest == before.digest
+    assert heads.serve(acme.agent, "chat").digest == before.digest
     page = browser.get(address).content.decode()
     assert "The draft below differs from what is published" in page
     publish = f"/admin/hooks_app/agent/{acme.agent.pk}/publish/"
@@ -38,7 +39,7 @@ def test_a_changed_agent_is_a_draft_until_it_is_published(acme: Tenant, browser:
     assert "-  &quot;unlisted_tools&quot;: &quot;confirm&quot;" in shown
     assert "+  &quot;unlisted_tools&quot;: &quot;deny&quot;" in shown
     assert browser.post(publish, {"comment": "stricter"}).status_code == 302
-    after = registry.serve(acme.agent, "chat")
+    after = heads.serve(acme.agent, "chat")
     assert (after.revision, after.digest != before.digest) == (before.revision + 1, True)
     publication = Publication.objects.first()
     assert publication is not None
@@ -66,9 +67,9 @@ def test_a_new_agent_starts_unpublished(acme: Tenant, browser: Client) -> None:
     page = browser.get(f"/admin/hooks_app/agent/{row.pk}/change/").content.decode()
     assert "This agent was never published" in page
     with pytest.raises(Problem, match="never published"):
-        registry.serve(row, "chat")
+        heads.serve(row, "chat")
     assert browser.post(f"/admin/hooks_app/agent/{row.pk}/publish/", {"comment": ""}).status_code == 302
-    assert registry.serve(row, "chat").revision == 1
+    assert heads.serve(row, "chat").revision == 1
 
 
 def test_two_agents_of_one_name_are_refused_at_the_field(acme: Tenant, browser: Client) -> None:
@@ -94,30 +95,30 @@ def test_every_reason_against_the_registry_is_on_the_agents_page(acme: Tenant, b
 def test_the_registry_is_shown_per_surface(acme: Tenant, browser: Client, surface: str) -> None:
     page = browser.get(f"/admin/hooks_app/agent/{acme.agent.pk}/registry/?surface={surface}").content.decode()
     assert f"&quot;surface&quot;: &quot;{surface}&quot;" in page
-    served = registry.serve(acme.agent, surface)
+    served = heads.serve(acme.agent, surface)
     assert served.digest in page
     assert ("approval_gate" in page) == (surface != "eval")
 
 
 def test_roll_back(acme: Tenant, browser: Client) -> None:
-    first = registry.head(acme.agent).revision
+    first = heads.head(acme.agent).revision
     assert first is not None
     make.class_hook(acme.agent, "notify", params={"channel": "acme-chat"})
     make.publish(acme.agent)
-    assert registry.serve(acme.agent, "chat").revision == 2
+    assert heads.serve(acme.agent, "chat").revision == 2
     address = f"/admin/hooks_app/agent/{acme.agent.pk}/rollback/"
     assert 'value="1"' in browser.get(f"{address}?number=1").content.decode()
     refused = browser.post(address, {"number": "77"})
     assert "no revision of this number" in refused.content.decode()
     assert browser.post(address, {"number": "1", "comment": "back"}).status_code == 302
-    served = registry.serve(acme.agent, "chat")
+    served = heads.serve(acme.agent, "chat")
     assert (served.revision, served.digest) == (3, first.digest)
     assert actions()[-1] == "agent.rolled_back"
     assert publishing.is_dirty(acme.agent)
 
 
 def test_the_draft_is_rolled_back_too_unless_somebody_wants_to_keep_it(acme: Tenant, browser: Client) -> None:
-    first = registry.head(acme.agent).revision
+    first = heads.head(acme.agent).revision
     assert first is not None
     before = publishing.draft(acme.agent)
     make.class_hook(acme.agent, "notify", params={"channel": "acme-chat"})
@@ -125,7 +126,7 @@ def test_the_draft_is_rolled_back_too_unless_somebody_wants_to_keep_it(acme: Ten
     acme.agent.tools.create(name="calculator", writes=False)
     acme.agent.refresh_from_db()
     make.publish(acme.agent)
-    assert registry.serve(acme.agent, "chat").revision == 2
+    assert heads.serve(acme.agent, "chat").revision == 2
     address = f"/admin/hooks_app/agent/{acme.agent.pk}/rollback/"
     kept = browser.post(address, {"number": "1"}, follow=True).content.decode()
     assert "publishing it brings back what was rolled back" in kept
@@ -139,7 +140,7 @@ def test_the_draft_is_rolled_back_too_unless_somebody_wants_to_keep_it(acme: Ten
     assert publishing.draft(acme.agent) == before
     assert not publishing.is_dirty(acme.agent)
     assert actions()[-2:] == ["agent.rolled_back", "agent.draft_restored"]
-    assert registry.serve(acme.agent, "chat").digest == first.digest
+    assert heads.serve(acme.agent, "chat").digest == first.digest
 
 
 def test_halt_and_resume_an_agent(acme: Tenant, browser: Client) -> None:
@@ -147,12 +148,12 @@ def test_halt_and_resume_an_agent(acme: Tenant, browser: Client) -> None:
     assert browser.post(f"{address}/halt/", {"reason": " "}).status_code == 200
     assert browser.post(f"{address}/halt/", {"reason": "odd payments"}).status_code == 302
     acme.agent.refresh_from_db()
-    assert halting.state(acme.agent, acme.organization)["reason"] == "odd payments"
+    assert switches.state(acme.agent, acme.organization)["reason"] == "odd payments"
     assert "odd payments" in browser.get(f"{address}/change/").content.decode()
     assert browser.get(f"{address}/halt/").status_code == 403
     assert browser.post(f"{address}/resume/").status_code == 302
     acme.agent.refresh_from_db()
-    assert not halting.is_halted(acme.agent)
+    assert not switches.is_halted(acme.agent)
     assert actions()[-2:] == ["agent.halted", "agent.resumed"]
 
 
@@ -190,7 +191,7 @@ def test_a_hook_is_declared_with_its_typed_parameters(acme: Tenant, browser: Cli
     assert row.params == {"max_calls": 3, "window_seconds": 60}
     assert (row.tool_filter, row.when, row.on_error, row.agent) == ("oa__*", None, None, acme.agent)
     make.publish(acme.agent)
-    assert b'"max_calls":3' in registry.serve(acme.agent, "chat").body
+    assert b'"max_calls":3' in heads.serve(acme.agent, "chat").body
     assert "hook.created" in actions()
 
 
@@ -251,7 +252,7 @@ def test_a_handler_of_ones_own(acme: Tenant, browser: Client) -> None:
         {"type": "python", "target": "a.b:c"},
     )
     make.publish(acme.agent)
-    assert b"PostToolUse[0].hooks[0]" in registry.serve(acme.agent, "chat").body
+    assert b"PostToolUse[0].hooks[0]" in heads.serve(acme.agent, "chat").body
 
 
 def test_the_hooks_that_are_attached_offer_no_way_around(acme: Tenant, browser: Client) -> None:
@@ -333,14 +334,14 @@ def test_a_policy_whose_parts_disagree_is_refused(
 
 def test_a_changed_action_reaches_the_registry(acme: Tenant, browser: Client) -> None:
     row = acme.row(Connector)
-    before = registry.serve(acme.agent, "chat").digest
+    before = heads.serve(acme.agent, "chat").digest
     address = f"/admin/hooks_app/connector/{row.pk}/change/"
     answer = save(
         browser, address, **{"actions-0-requires_confirmation": "", "actions-0-redact": "card_number\niban"}
     )
     assert answer.status_code == 302, errors(answer)
     assert row.actions.get().redact == ["card_number", "iban"]
-    assert registry.serve(acme.agent, "chat").digest != before
+    assert heads.serve(acme.agent, "chat").digest != before
     event = AuditEvent.objects.get(action="connector.changed")
     assert event.data == {"actions": {"changed": ["acme_oa__pay"]}}
 
@@ -361,7 +362,7 @@ def test_a_policy_that_is_used_is_not_deleted_and_its_users_are_named(acme: Tena
     acme.agent.save()
     assert browser.post(address, {"post": "yes"}).headers["Location"].endswith("/change/")
     assert ApprovalPolicy.objects.filter(pk=row.pk).exists()
-    assert registry.works(acme.agent)
+    assert heads.works(acme.agent)
     make.publish(acme.agent)
     assert browser.post(address, {"post": "yes"}).status_code == 302
     assert not ApprovalPolicy.objects.filter(pk=row.pk).exists()

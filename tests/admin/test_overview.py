@@ -5,8 +5,8 @@ import re
 import pytest
 from django.test import Client
 
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from tests import make
 from tests.admin.tenant import Tenant, sign_in
 
@@ -61,7 +61,7 @@ def test_a_deleted_policy_is_seen_at_once(acme: Tenant, browser: Client) -> None
     make.publish(Agent.objects.get(pk=acme.agent.pk))
     assert alerts(browser) == []
     policy.delete()
-    registry.inputs_changed(acme.organization)
+    heads.inputs_changed(acme.organization)
     assert [(kind, "acme-agent" in text) for kind, text, _link in alerts(browser)] == [("bad", True)]
 
 

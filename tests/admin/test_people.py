@@ -7,8 +7,8 @@ from django.test import Client
 
 from channels_app.models import Identity
 from hooks_app.models import Agent
-from portal import tokens
 from portal.models import AuditEvent, Group, Invitation, Membership, PersonalToken, User
+from portal.people import tokens
 from tests import make
 from tests.admin.forms import errors, fill, save
 from tests.admin.tenant import Tenant, sign_in

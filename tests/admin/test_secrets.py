@@ -5,7 +5,7 @@ from typing import Any
 
 from django.apps import apps
 
-from hooks_app import registry
+from hooks_app.registry import heads
 from portal.models import User
 from tests.admin import addresses
 from tests.admin.tenant import CARD_NUMBER, SECRETS, Tenant, sign_in
@@ -51,7 +51,7 @@ def test_no_page_shows_a_secret(acme: Tenant) -> None:
 
 
 def test_looking_changes_nothing(acme: Tenant) -> None:
-    registry.head(acme.agent)
+    heads.head(acme.agent)
     browser = sign_in(acme.people["admin"])
     before = everything()
     lists = {addresses.of_list(screen) for screen, _action, _address in addresses.of_tenant(acme)}

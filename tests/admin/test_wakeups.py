@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from portal import wakeups
+from portal.wakeups import wakeups
 from tests.admin.forms import fill
 from tests.admin.tenant import Tenant, sign_in
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hookgate import canonical
 
-from hooks_app import registry
-from portal import audit, tokens, windows
+from hooks_app.registry import heads
+from portal import audit, windows
 from portal.models import User
+from portal.people import tokens
 from tests import make
 from tests.api.client import Api
 
@@ -65,7 +66,7 @@ def world(db: None) -> Any:
 
 def confirmation(whose: Any, **changes: Any) -> dict[str, Any]:
     """A body for ``POST /confirmations``."""
-    served = canonical.loads(registry.serve(whose, "chat").body)
+    served = canonical.loads(heads.serve(whose, "chat").body)
     body: dict[str, Any] = {
         "agent": whose.slug,
         "conversation_id": "c7",

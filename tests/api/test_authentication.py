@@ -7,8 +7,9 @@ from django.test import Client
 
 from hooks_app import keys
 from hooks_app.models import RuntimeKey
-from portal import audit, tokens
+from portal import audit
 from portal.models import PersonalToken
+from portal.people import tokens
 from tests import make
 from tests.api.client import Api
 from tests.api.conftest import confirmation, token

@@ -8,8 +8,9 @@ import pytest
 import time_machine
 from django.db import connection
 
-from hooks_app import limits, registry
+from hooks_app import limits
 from hooks_app.models import LimitAcquisition
+from hooks_app.registry import heads
 from portal.lib import clock
 from tests import make
 from tests.api.client import Api
@@ -24,7 +25,7 @@ def hook(world):
 
 
 def hook_of(agent, name):
-    revision = registry.head(agent).revision
+    revision = heads.head(agent).revision
     assert revision is not None
     return next(hook["id"] for hook in revision.manifest["hooks"] if hook["name"] == name)
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from hookgate.manifest import parse
 
-from hooks_app import halting, publishing, registry
+from hooks_app.governance import halting
 from hooks_app.models import RuntimeInstance
+from hooks_app.registry import heads, publishing
 from portal import audit
 from portal.models import AuditEvent, Membership
 from tests import make
@@ -107,13 +108,13 @@ def test_eval_needs_its_scope_and_is_audited(world):
 
 
 def test_the_history_pages_newest_first(world):
-    registry.head(world.procurement)
+    heads.head(world.procurement)
     for hook in ("result_truncate", "session_context", "connector_rate_limit"):
         make.class_hook(world.procurement, hook)
         publishing.publish(
             agent=world.procurement, actor=audit.person(world.alice), user=world.alice, comment=f"add {hook}"
         )
-        registry.head(world.procurement)
+        heads.head(world.procurement)
     path = f"{PATH}/revisions"
     first = world.runtime.get(path, limit=3)
     assert [row["number"] for row in first.body["results"]] == [4, 3, 2]

@@ -14,8 +14,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from tests import make
 from tests.api.client import Answer
 from tests.api.conftest import confirmation
@@ -52,7 +52,7 @@ def warm(world: Any, *, mode: str = "inline_only") -> None:
 def chat(world: Any) -> None:
     """As :func:`warm`, and a card goes to one chat."""
     make.approval_channel(world.procurement, make.channel(world.acme))
-    registry.inputs_changed(world.acme)
+    heads.inputs_changed(world.acme)
     warm(world, mode="auto")
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from hooks_app import turned_away
+from hooks_app.confirmations import turned_away
 from hooks_app.models import TurnedAway
-from portal import metrics
 from portal.lib import clock
 from portal.models import AuditEvent
 from portal.models.organizations import Role
+from portal.observe import metrics
 from tests import make
 from tests.api.conftest import confirmation
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from channels_app import channels, deliveries, identities, topics
+from channels_app import channels, identities, topics
 from channels_app.adapters.base import Reply, Tap
 from channels_app.cards import Button, Card, Field, Reason, Tone
 from channels_app.models import Channel, Delivery, Identity
+from channels_app.outbox import deliveries
 from channels_app.sandbox.feishu import FeishuSandbox
 from channels_app.sandbox.server import SandboxServer
 from portal.lib import clock

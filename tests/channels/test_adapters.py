@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Field, SecretStr
 
-from channels_app import adapters, channels, deliveries, dispatch
+from channels_app import adapters, channels
 from channels_app.adapters.base import (
     Adapter,
     AdapterConfig,
@@ -21,6 +21,7 @@ from channels_app.adapters.base import (
 )
 from channels_app.adapters.feishu import FeishuAdapter
 from channels_app.cards import Card
+from channels_app.outbox import deliveries, dispatch
 from portal.lib.problems import Problem
 from portal.models import Organization
 from tests.channels.conftest import again, card, send

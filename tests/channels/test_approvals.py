@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from channels_app import channels, deliveries
+from channels_app import channels
 from channels_app.models import Delivery
+from channels_app.outbox import deliveries
 from channels_app.sandbox.server import SandboxServer
 from hooks_app import confirmations
 from hooks_app.models import ConfirmationRequest

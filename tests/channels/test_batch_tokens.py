@@ -2,8 +2,8 @@
 
 import pytest
 
-from channels_app import dispatch
 from channels_app.models import Delivery
+from channels_app.outbox import dispatch
 from channels_app.sandbox.server import SandboxServer
 from tests.channels.conftest import again, fail, replace
 from tests.channels.test_batches import calls, deliver, statuses

@@ -8,8 +8,9 @@ import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from channels_app import channels, deliveries, dispatch, outbox
+from channels_app import channels
 from channels_app.models import App, Channel, Delivery, DeliveryAttempt
+from channels_app.outbox import claims, deliveries, dispatch
 from channels_app.sandbox.server import SandboxServer
 from portal.lib import clock
 from tests.channels.conftest import Owner, again, card, fail, messages, refuse, replace, save, send
@@ -57,12 +58,12 @@ def _tokens(chats: list[Channel]) -> None:
 
 
 @pytest.fixture
-def act(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[outbox.Job], None]], None]:
+def act(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[claims.Job], None]], None]:
     """Have something done before each call."""
     real = dispatch._act
 
-    def before(work: Callable[[outbox.Job], None]) -> None:
-        def acting(adapter: Any, job: outbox.Job, card: Any) -> Any:
+    def before(work: Callable[[claims.Job], None]) -> None:
+        def acting(adapter: Any, job: claims.Job, card: Any) -> Any:
             work(job)
             return real(adapter, job, card)
 
@@ -82,7 +83,7 @@ def deliver_and_die(rows: list[Delivery], monkeypatch: pytest.MonkeyPatch) -> No
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, "settle_ok", die)
+        patch.setattr(claims, "settle_ok", die)
         with pytest.raises(Killed):
             deliver(rows)
 
@@ -139,19 +140,19 @@ def test_a_silent_platform_keeps_its_own_cards_only(
     monkeypatch.setattr(dispatch, "THREADS", 3)
     given_back, over = threading.Event(), threading.Event()
     hanging, seen = rows[0].channel.app_id, list[list[str]]()
-    real = outbox.give_back
+    real = claims.give_back
 
     def give_back(jobs: Any) -> None:
         real(jobs)
         seen.append(statuses(rows))
         given_back.set()
 
-    def hang(job: outbox.Job) -> None:
+    def hang(job: claims.Job) -> None:
         if job.delivery.channel.app_id == hanging:
             assert given_back.wait(10)
             over.set()
 
-    monkeypatch.setattr(outbox, "give_back", give_back)
+    monkeypatch.setattr(claims, "give_back", give_back)
     act(hang)
     mine, left = rows[:3], rows[3:]
     assert deliver(rows) == 3
@@ -176,13 +177,13 @@ def test_who_looks_whether_a_platform_is_back_and_does_not_come_to_it_lets_other
     resting = App.objects.filter(pk=rows[3].channel.app_id)
     resting.update(outage_tries=1, outage_since=time.moment, rest_until=time.moment)
     given_back = threading.Event()
-    real = outbox.give_back
+    real = claims.give_back
 
     def give_back(jobs: Any) -> None:
         real(jobs)
         given_back.set()
 
-    monkeypatch.setattr(outbox, "give_back", give_back)
+    monkeypatch.setattr(claims, "give_back", give_back)
     act(lambda job: given_back.wait(10) and None)
     assert deliver(rows) == 1
     assert resting.get().rest_until == time.moment  # at once, and not after the minute that a try may take
@@ -197,14 +198,14 @@ def test_what_ended_while_it_waited_for_its_call_is_not_sent(
 ) -> None:
     monkeypatch.setattr(dispatch, "BEGIN", 0.1)
     monkeypatch.setattr(dispatch, "THREADS", 1)
-    real, ended = outbox.give_back, threading.Event()
+    real, ended = claims.give_back, threading.Event()
 
     def give_back(jobs: Any) -> None:
         replace()
         real(jobs)
         ended.set()
 
-    monkeypatch.setattr(outbox, "give_back", give_back)
+    monkeypatch.setattr(claims, "give_back", give_back)
     act(lambda job: ended.wait(10) and None)
     deliver(rows)
     found = statuses(rows)
@@ -235,7 +236,7 @@ class Hawk(BaseException):
 def test_an_adapter_that_breaks_loses_no_card(
     rows: list[Delivery], act: Any, kind: type[BaseException]
 ) -> None:
-    def burst(job: outbox.Job) -> None:
+    def burst(job: claims.Job) -> None:
         if job.delivery.pk == rows[1].pk:
             raise kind
 
@@ -253,7 +254,7 @@ def test_cards_stay_due_while_the_database_can_not_be_reached(
 
     due = [row.due_at for row in rows]
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, "claim", away)
+        patch.setattr(claims, "claim", away)
         assert deliver(rows) == 0
         assert deliver(rows[:1]) == 0
     assert [again(row).due_at for row in rows] == due
@@ -281,7 +282,7 @@ def test_a_worker_killed_before_it_settled_leaves_one_card_each(
     deliver_and_die(rows, monkeypatch)
     assert set(statuses(rows)) == {"sending"}
     assert deliveries.sweep() == 0  # the lease holds
-    time.advance(seconds=outbox.LEASE)
+    time.advance(seconds=claims.LEASE)
     assert deliveries.sweep() == 12
     for row in map(again, rows):
         assert (row.status, row.attempts) == ("sent", 2)
@@ -300,7 +301,7 @@ def test_without_keys_a_killed_worker_leaves_doubt_about_one_card_alone(
 
     deliver_and_die(made, monkeypatch)
     assert statuses(made) == ["sending", "queued", "queued"]
-    time.advance(seconds=outbox.LEASE)
+    time.advance(seconds=claims.LEASE)
     deliveries.sweep()
     assert statuses(made) == ["unknown", "sent", "sent"]
     assert len(SENT) == 3
@@ -320,12 +321,12 @@ def test_one_recipients_cards_of_a_batch_go_in_order(
 
 def test_who_has_lost_its_lease_writes_nothing(channel: Channel, time: Clock, act: Any) -> None:
     row = send(channel)
-    began: list[outbox.Job] = []
+    began: list[claims.Job] = []
 
-    def be_late(job: outbox.Job) -> None:
+    def be_late(job: claims.Job) -> None:
         began.append(job)
         if len(began) == 1:
-            time.advance(seconds=outbox.LEASE)
+            time.advance(seconds=claims.LEASE)
             assert deliver([row]) == 1
             DeliveryAttempt.objects.filter(pk=began[1].attempt.pk).update(message="the second's")
 
@@ -341,14 +342,14 @@ def test_who_has_lost_its_lease_writes_nothing(channel: Channel, time: Clock, ac
 def test_a_card_that_changes_before_it_is_claimed_goes_as_it_is_then(
     rows: list[Delivery], server: SandboxServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer, real = card('{"amount": 1}', subtitle="1 of 2"), outbox.claim
+    newer, real = card('{"amount": 1}', subtitle="1 of 2"), claims.claim
 
     def claim(wanted: Any) -> Any:
-        monkeypatch.setattr(outbox, "claim", real)
+        monkeypatch.setattr(claims, "claim", real)
         deliveries.replace(topic="t:1", render=lambda channel: newer)
         return real(wanted)
 
-    monkeypatch.setattr(outbox, "claim", claim)
+    monkeypatch.setattr(claims, "claim", claim)
     assert deliver(rows) == 0
     assert {again(row).attempts for row in rows} == {0}
     assert deliver(rows) == 12

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from channels_app import channels, deliveries, identities
+from channels_app import channels, identities
 from channels_app.models import App, Channel, Identity
+from channels_app.outbox import deliveries
 from channels_app.sandbox.server import SandboxServer
 from portal import audit
 from portal.lib.problems import Problem

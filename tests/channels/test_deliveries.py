@@ -8,8 +8,9 @@ import httpx
 import pytest
 from django.db import connection, transaction
 
-from channels_app import channels, deliveries, dispatch, outbox, pokes
+from channels_app import channels
 from channels_app.models import Channel
+from channels_app.outbox import claims, deliveries, dispatch, pokes
 from channels_app.sandbox.server import SandboxServer
 from portal.celery import app as celery
 from portal.lib import clock
@@ -110,13 +111,13 @@ def test_a_worker_killed_between_send_and_commit_leaves_one_card(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, "settle_ok", die)
+        patch.setattr(claims, "settle_ok", die)
         with pytest.raises(Killed):
             deliveries.deliver([row.pk])
     assert again(row).status == "sending"
     assert len(messages(server)) == 1
     assert deliveries.sweep() == 0  # the lease holds
-    time.advance(seconds=outbox.LEASE)
+    time.advance(seconds=claims.LEASE)
     assert deliveries.sweep() == 1
     assert (again(row).status, len(messages(server))) == ("sent", 1)
     assert {call["uuid"] for call in messages(server)} == {f"hg-{row.pk}"}

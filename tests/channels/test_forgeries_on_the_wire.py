@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from channels_app.models import Interaction
-from portal import bounds, wakeups
 from portal.asgi import application
+from portal.serving import bounds
+from portal.wakeups import wakeups
 from tests.channels import forging
 from tests.channels.forging import SIGNATURE, Scene, Sent, sign
 from tests.machinery.live import DEADLINE, Portal, start_elsewhere

@@ -12,8 +12,8 @@ from django.test import TestCase
 
 from channels_app.adapters import feishu_callback
 from channels_app.models import App, Interaction
-from portal import wakeups
 from portal.models import Membership
+from portal.wakeups import wakeups
 from tests import make
 from tests.channels import forging
 from tests.channels.forgeries import GROUPS, NOT_DECODABLE, Row, skewed

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from channels_app import channels, deliveries
+from channels_app import channels
 from channels_app.adapters.base import Reply
 from channels_app.models import App, Channel, Interaction
+from channels_app.outbox import deliveries
 from channels_app.sandbox.server import SandboxServer
 from tests.channels.conftest import (
     APP_ID,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from channels_app import pokes
 from channels_app.models import Channel
+from channels_app.outbox import pokes
 from tests.channels.conftest import send
 
 pytestmark = pytest.mark.django_db(transaction=True)

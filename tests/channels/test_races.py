@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 from django.db import connection, transaction
 
-from channels_app import deliveries
 from channels_app.models import Channel, Delivery
+from channels_app.outbox import deliveries
 from channels_app.sandbox.server import SandboxServer
 from portal.models import Organization
 from tests.channels.conftest import Owner, card, fail, messages, press, replace, save, send, sent

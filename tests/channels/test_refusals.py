@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from channels_app import deliveries, dispatch
 from channels_app.adapters.feishu import FeishuAdapter
 from channels_app.models import Channel, Delivery
+from channels_app.outbox import deliveries, dispatch
 from channels_app.sandbox.server import SandboxServer
 from portal import audit
 from portal.lib import clock

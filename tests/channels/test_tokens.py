@@ -5,8 +5,9 @@ import threading
 import pytest
 from django.db import connection
 
-from channels_app import channels, deliveries
+from channels_app import channels
 from channels_app.models import App, Channel
+from channels_app.outbox import deliveries
 from channels_app.sandbox.server import SandboxServer
 from channels_app.tokens import AppTokens
 from portal.lib import clock

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels_app import deliveries, pokes
 from channels_app.models import Channel, Delivery
+from channels_app.outbox import deliveries, pokes
 from channels_app.sandbox.server import SandboxServer
 from portal.lib import clock
 from tests.channels.conftest import again, messages, save, send

@@ -9,9 +9,9 @@ from hookgate import manifest
 from hookgate.matching import VARIABLES, MatchError
 from hookgate.work import outline
 
-from hooks_app import registry
 from hooks_app.conditions import parsing, walks
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from tests import make
 from tests.config import documents
 
@@ -100,7 +100,7 @@ def test_the_manifest_says_what_is_walked_and_the_digest_of_others_stays(tmp_pat
     def served(when: str) -> Any:
         agents = [{"slug": "buyer", "hooks": {"class_hooks": hooks(when)}}]
         assert documents.apply(tmp_path, documents.small(agents=agents)).code == 0
-        return registry.head(Agent.objects.get()).revision.manifest  # type: ignore[union-attr]
+        return heads.head(Agent.objects.get()).revision.manifest  # type: ignore[union-attr]
 
     plain = served("args.to.exists(i, i == 'x')")
     assert "walks" not in str(plain)
@@ -130,7 +130,7 @@ def test_deeper_than_two_is_refused_wherever_it_is_written(tmp_path: Path) -> No
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "approval_gate", when=DEEP)
     make.publish(agent)
-    [error] = registry.head(agent).errors
+    [error] = heads.head(agent).errors
     assert (error["path"], error["code"]) == ("hooks.class_hooks[0].when", "does_not_compile")
 
 
@@ -140,7 +140,7 @@ def test_the_portal_judges_a_gate_entry_as_runtimes_do() -> None:
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "approval_gate", when=NESTED)
     make.publish(agent)
-    [trigger] = registry.published(agent).triggers
+    [trigger] = heads.published(agent).triggers
     few = {"args": {"to": ["a"] * 100, "blocked": ["b"] * 100}}
     many = {"args": {"to": ["a"] * 1001, "blocked": ["b"] * 1001}}
     assert trigger.matches("pay", few) is False

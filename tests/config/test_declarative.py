@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from channels_app.models import Identity
-from hooks_app import halting, publishing, registry
+from hooks_app.governance import halting
 from hooks_app.models import Agent, ApprovalPolicy, Declaration, Publication
+from hooks_app.registry import heads, publishing
 from portal import audit
 from portal.models import Membership, Organization, User
 from tests import make
@@ -220,7 +221,7 @@ def test_a_shared_change_reaches_every_registry(tmp_path: Path) -> None:
     documents.apply(tmp_path, document)
     document["organizations"][0]["connectors"] = [{"slug": "oa", "actions": [{"name": "pay"}]}]
     documents.apply(tmp_path, document)
-    served = registry.serve(Agent.objects.get(), "chat")
+    served = heads.serve(Agent.objects.get(), "chat")
     assert [tool["name"] for tool in json.loads(served.body)["tools"]] == ["oa__pay"]
     version = Organization.objects.get().inputs_version
     documents.apply(tmp_path, document)
@@ -257,7 +258,7 @@ def test_a_halt_is_lifted_by_a_file_that_says_so_and_by_no_other(tmp_path: Path)
     halting.halt(organization=acme, agent=agent, reason="incident", actor=audit.SHELL)
     halting.set_read_only(organization=acme, read_only=True, actor=audit.SHELL)
     assert documents.apply(tmp_path, _agent()).last == "0 changes"
-    assert registry.state(agent) | {"reason": None} == {
+    assert heads.state(agent) | {"reason": None} == {
         "read_only": True,
         "halted": True,
         "reason": None,
@@ -269,14 +270,14 @@ def test_a_halt_is_lifted_by_a_file_that_says_so_and_by_no_other(tmp_path: Path)
         "changed organization acme",
         "changed agent acme/procurement",
     ]
-    assert registry.state(agent) == {"read_only": False, "halted": False, "reason": None, "until": None}
+    assert heads.state(agent) == {"read_only": False, "halted": False, "reason": None, "until": None}
 
 
 def test_switches_can_be_thrown_from_the_file_and_come_back_from_an_export(tmp_path: Path) -> None:
     document = _agent(halted=True)
     document["organizations"][0] |= {"read_only": True}
     documents.apply(tmp_path, document)
-    state = registry.state(Agent.objects.get())
+    state = heads.state(Agent.objects.get())
     assert (state["read_only"], state["halted"], bool(state["reason"])) == (True, True, True)
     written = yaml.safe_load(documents.export())["organizations"][0]
     assert (written["read_only"], written["agents"][0]["halted"]) == (True, True)

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 from channels_app.models import Channel, Identity
-from hooks_app import registry
 from hooks_app.config import reading, schema
 from hooks_app.models import Action, Agent, ApprovalPolicy, Declaration
+from hooks_app.registry import heads
 from portal.models import Absence, AuditEvent, Group, Membership, Organization, User
 from tests.config import documents
 
@@ -109,7 +109,7 @@ def test_the_examples_channel_policy_connector_and_agent_are_stored() -> None:
 
 def test_the_agent_is_published_at_once_and_its_registry_is_built() -> None:
     documents.apply_file(documents.EXAMPLE)
-    served = registry.serve(Agent.objects.get(slug="procurement"), "chat")
+    served = heads.serve(Agent.objects.get(slug="procurement"), "chat")
     names = [hook["name"] for hook in json.loads(served.body)["hooks"]]
     assert names[-1] == "approval_gate"
     assert {"session_context", "connector_rate_limit"} <= set(names)

@@ -11,9 +11,9 @@ import yaml
 from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hooks_app import publishing, registry
 from hooks_app.config import apply, export, schema, writing
 from hooks_app.models import Agent
+from hooks_app.registry import heads, publishing
 from portal.models import Organization
 from tests.config import documents, generated
 
@@ -47,7 +47,7 @@ def _governing() -> dict[str, Any]:
     """What the agents are: drafts without ids, and the digest or the errors of each registry."""
     governing = {}
     for agent in Agent.objects.select_related("organization").order_by("organization__slug", "slug"):
-        head = registry.head(agent)
+        head = heads.head(agent)
         draft = publishing.draft(agent)
         for entry in [*draft["class_hooks"], *draft["events"]]:
             del entry["id"]

@@ -7,8 +7,8 @@ import pytest
 
 from channels_app.cards import Card, Tone, fit
 from channels_app.models import Delivery
-from hooks_app import approval_cards, confirmations
-from hooks_app.confirmations import Initiator
+from hooks_app import confirmations
+from hooks_app.confirmations import Initiator, approval_cards
 from hooks_app.models import ConfirmationRequest
 from tests.confirmations.world import World
 from tests.conftest import Clock

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels_app.models import Identity
-from hooks_app import eligibility, scopes
+from hooks_app.approvers import eligibility, scopes
+from hooks_app.approvers.scopes import Asked
 from hooks_app.models import ConfirmationRequest, Stage
 from hooks_app.models.policies import Scope
-from hooks_app.scopes import Asked
 from portal.models import Absence, Group, GroupMember, Membership, Role, User
 from tests import make
 from tests.confirmations.test_seat_matching import forgotten

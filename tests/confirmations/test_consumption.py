@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from hooks_app import confirmations, halting, registry
+from hooks_app import confirmations
+from hooks_app.governance import halting
 from hooks_app.models import Agent, ConfirmationRequest
+from hooks_app.registry import heads
 from portal import audit
 from portal.lib.problems import Problem
 from portal.models import AuditEvent, Organization
@@ -125,11 +127,11 @@ def test_read_only_stops_what_is_known_to_write_now(world: World) -> None:
     row = world.approve(world.ask(tool_name="oa__purchase_read"), world.bob)
     Organization.objects.update(read_only=True)
     world.organization.connectors.get().actions.filter(name="purchase_read").update(writes=True)
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     with refused(409, "read_only"):
         consume(row)
     world.organization.connectors.get().actions.filter(name="purchase_read").update(writes=False)
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     assert consume(row).attempt == ATTEMPT
 
 

@@ -7,8 +7,9 @@ import pytest
 from hookgate import canonical
 
 from channels_app.models import Delivery
-from hooks_app import confirmations, digests, halting
+from hooks_app import confirmations, digests
 from hooks_app.confirmations import Initiator, NewRequest
+from hooks_app.governance import halting
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
 from portal.lib.problems import Problem

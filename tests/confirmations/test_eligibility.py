@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hooks_app import eligibility
+from hooks_app.approvers import eligibility
 from hooks_app.confirmations import Initiator
 from hooks_app.models import ConfirmationRequest
 from portal.models import Absence, Group, Membership, User

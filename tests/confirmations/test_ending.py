@@ -4,7 +4,7 @@ import pytest
 
 from channels_app.models import Delivery
 from hooks_app import confirmations, tasks
-from hooks_app.approvals_topic import ApprovalsTopic
+from hooks_app.confirmations.taps import ApprovalsTopic
 from hooks_app.models import ConfirmationRequest
 from portal.models import AuditEvent
 from tests.confirmations.conftest import refused
@@ -45,7 +45,7 @@ def test_the_sweep_expires_what_is_late_and_nothing_else(world: World, time: Clo
 def test_a_row_that_fails_does_not_hold_up_the_others(
     world: World, time: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hooks_app import approval_cards
+    from hooks_app.confirmations import approval_cards
 
     first, second = world.ask(timeout_seconds=5), world.ask(timeout_seconds=6)
     build = approval_cards.build

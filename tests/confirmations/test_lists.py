@@ -12,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from hookgate import canonical
 
 from hooks_app.models import ConfirmationRequest
-from portal import audit, tokens
+from portal import audit
 from portal.lib import crypto
 from portal.models import User
+from portal.people import tokens
 from tests.confirmations import world as worlds
 from tests.confirmations.world import World
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from channels_app import identities
 from channels_app.models import Delivery
-from hooks_app import registry
 from hooks_app.confirmations import Initiator
 from hooks_app.models import ConfirmationRequest
+from hooks_app.registry import heads
 from portal.models import Group, Organization
 from tests import make
 from tests.confirmations.conftest import refused
@@ -24,14 +24,14 @@ def test_the_level_that_names_a_policy_first_decides(world: World) -> None:
         world.agent, "approval_gate", when="args.amount >= 50000", params={"policy": "of-trigger"}
     )
     world.set_agent(approval_policy="payments")
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     assert world.ask().policy["slug"] == "of-action"
     assert world.ask(tool_name="oa__other").policy["slug"] == "of-trigger"
     assert world.ask(tool_name="oa__other", tool_args={"amount": 1}).policy["slug"] == "payments"
     world.set_agent(approval_policy=None)
     assert world.ask(tool_name="oa__other", tool_args={"amount": 1}).policy["slug"] == "of-org"
     Organization.objects.update(approval_policy="default")
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     row = world.ask(tool_name="oa__other", tool_args={"amount": 1})
     assert row.policy["slug"] == "default"
     assert row.policy["timeout_seconds"] == 120
@@ -63,11 +63,11 @@ def test_cards_go_where_they_are_named_and_nowhere_else(world: World) -> None:
     assert _channels(world.ask(channel="finance")) == ["finance"]
     world.channel.enabled = False
     world.channel.save()
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     assert _channels(world.ask()) == ["finance"]
     second.enabled = False
     second.save()
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     assert _channels(world.ask()) == []
 
 

@@ -9,7 +9,8 @@ from django.db import transaction
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hooks_app import confirmations, eligibility
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility
 from hooks_app.confirmations import Voter
 from hooks_app.models import ConfirmationRequest, Stage
 from portal.lib.problems import Problem

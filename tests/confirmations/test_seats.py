@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 
 from channels_app.models import Identity
-from hooks_app import confirmations, eligibility
+from hooks_app import confirmations
+from hooks_app.approvers import eligibility
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.models import Absence, AuditEvent, Group, GroupMember, User
 from tests import make

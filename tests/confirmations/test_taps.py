@@ -4,9 +4,9 @@ import pytest
 
 from channels_app.models import Delivery, Identity
 from hooks_app import confirmations
-from hooks_app.approvals_topic import ApprovalsTopic
+from hooks_app.approvers.eligibility import tapped
 from hooks_app.confirmations import Initiator, Voter
-from hooks_app.eligibility import tapped
+from hooks_app.confirmations.taps import ApprovalsTopic
 from hooks_app.models import ConfirmationRequest, Decision
 from portal.models import AuditEvent, Membership, User
 from tests import make

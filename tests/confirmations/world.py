@@ -7,10 +7,11 @@ from typing import Any
 from channels_app import identities
 from channels_app.adapters.base import Reply, Tap
 from channels_app.models import Channel, Delivery, Identity
-from hooks_app import confirmations, registry
-from hooks_app.approvals_topic import ApprovalsTopic
+from hooks_app import confirmations
 from hooks_app.confirmations import Initiator, NewRequest, Voter
+from hooks_app.confirmations.taps import ApprovalsTopic
 from hooks_app.models import Agent, ApprovalPolicy, ConfirmationRequest
+from hooks_app.registry import heads
 from portal.models import Organization, User
 from tests import make
 
@@ -35,7 +36,7 @@ class World:
     def set_policy(self, **columns: Any) -> None:
         """Change the policy ``payments``."""
         ApprovalPolicy.objects.filter(pk=self.policy.pk).update(**columns)
-        registry.inputs_changed(self.organization)
+        heads.inputs_changed(self.organization)
 
     def set_agent(self, **columns: Any) -> None:
         """Change the agent's draft and publish it."""
@@ -45,7 +46,7 @@ class World:
 
     def digest(self) -> str:
         """The digest of what the agent is served now."""
-        revision = registry.head(self.agent).revision
+        revision = heads.head(self.agent).revision
         assert revision is not None
         return revision.digest
 

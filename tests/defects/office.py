@@ -12,9 +12,10 @@ from channels_app.models import Channel, Delivery
 from channels_app.sandbox import callbacks
 from channels_app.sandbox.directory import App, User
 from hooks_app.models import ConfirmationRequest
-from portal import audit, tokens
+from portal import audit
 from portal.lib import clock
 from portal.models import User as Person
+from portal.people import tokens
 from tests import make
 from tests.confirmations import world as worlds
 from tests.confirmations.world import World

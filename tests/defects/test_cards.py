@@ -10,7 +10,7 @@ from django.test import Client
 from channels_app.adapters import feishu_card
 from channels_app.cards import Card
 from channels_app.models import Delivery
-from portal.logs import formatter
+from portal.observe.logs import formatter
 from tests.defects.office import Office, post, shown, tap
 
 HOSTILE = [

@@ -10,9 +10,10 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from channels_app import channels, deliveries
+from channels_app import channels
 from channels_app.models import Channel, Delivery
-from hooks_app import registry
+from channels_app.outbox import deliveries
+from hooks_app.registry import heads
 from portal.lib import http
 from tests import make
 from tests.defects.office import Office, tap
@@ -54,7 +55,7 @@ def test_no_card_moves_to_another_group(office: Office, mode: str) -> None:
     assert sent_to(office.ask()) == ["ops-feishu"]
     Channel.objects.filter(pk=world.channel.pk).update(enabled=False)
     question = office.question()
-    registry.inputs_changed(world.organization)
+    heads.inputs_changed(world.organization)
     seen = office.call("POST", "/confirmations", question)
     if mode == "auto":
         assert (seen.status, sent_to(seen.body)) == (201, [])  # the inbox is left

@@ -16,8 +16,8 @@ from hookgate.delegation import DelegationRefused
 from hooks_app import confirmations
 from hooks_app.confirmations import Voter
 from hooks_app.models import ConfirmationRequest, ConnectorCallLog
-from portal import wakeups
 from portal.lib.problems import Problem
+from portal.wakeups import wakeups
 from tests import make
 from tests.defects import office as offices
 from tests.defects.faults import failing

@@ -102,7 +102,7 @@ def metrics_table() -> str:
     import django
 
     django.setup()
-    from portal import metrics  # the apps' own are declared when Django loads them
+    from portal.observe import metrics  # the apps' own are declared when Django loads them
 
     rows = [
         f"| `{found.name}` | {', '.join(f'`{label}`' for label in found.labels)} | {found.source} | {found.text} |"

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from hookgate import HookContext
 
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from tests.config import documents
 from tests.docs.blocks import Block, blocks, pages
 
@@ -108,7 +108,7 @@ def test_a_file_applies_and_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ended = documents.apply(tmp_path, whole(yaml.safe_load(block.text)))
     assert ended.code == 0, ended.err
     assert [line for line in ended.err if "warning" in line] == []
-    manifest = json.loads(registry.serve(Agent.objects.get(), "chat").body)
+    manifest = json.loads(heads.serve(Agent.objects.get(), "chat").body)
     assert manifest["hooks"]
 
 

@@ -12,8 +12,8 @@ from hookgate import Outcome
 from hookgate.catalogue import CATALOGUE
 from hookgate.session import Session
 
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from tests.config import documents
 from tests.docs.tables import DOCS, pages
 from tests.runtime.fake_portal import FakePortal
@@ -46,7 +46,7 @@ def build(folder: Path, name: str) -> dict[str, Any]:
     )
     ended = documents.apply(folder, document)
     assert ended.code == 0, ended.err
-    manifest: dict[str, Any] = json.loads(registry.serve(Agent.objects.get(), "chat").body)
+    manifest: dict[str, Any] = json.loads(heads.serve(Agent.objects.get(), "chat").body)
     return manifest
 
 

@@ -94,7 +94,7 @@ def test_the_metrics_table_has_every_metric_and_no_other() -> None:
 @pytest.mark.django_db
 def test_what_is_shown_is_what_is_declared(client: Client) -> None:
     """Names, help and labels, as Prometheus reads them."""
-    from portal import metrics
+    from portal.observe import metrics
 
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family

@@ -8,8 +8,9 @@ import yaml
 from django.core.management import call_command
 from django.test import Client
 
-from portal import audit, tokens
+from portal import audit
 from portal.models import AuditEvent, GroupMember, Invitation, Membership, User
+from portal.people import tokens
 from tests import make
 from tests.config import documents
 from tests.config.documents import Ended

@@ -11,8 +11,9 @@ from channels_app import identities
 from channels_app.models import Identity
 from hooks_app import keys
 from hooks_app.models import Agent, RuntimeKey
-from portal import audit, links, tokens
+from portal import audit
 from portal.models import Absence, AccountLink, AuditEvent, Group, GroupMember, Invitation, Membership, User
+from portal.people import links, tokens
 from tests import make
 from tests.admin.tenant import sign_in
 from tests.config import documents

@@ -11,8 +11,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.test import Client
 
-from portal import accounts, audit, environment, links, logs
+from portal import audit, environment
 from portal.models import AccountLink, AuditEvent, Invitation, Membership, User
+from portal.observe import logs
+from portal.people import accounts, links
 from tests import make
 from tests.admin.forms import fill
 from tests.admin.tenant import sign_in

@@ -18,10 +18,10 @@ WRITERS = {
     "hooks_app/governance/tables.py": "rows and their parts",
     "hooks_app/governance/members.py": "memberships and invitations",
     "hooks_app/governance/leaving.py": "what a leaving member gives up",
-    "hooks_app/halting.py": "the switches that hold at once",
-    "hooks_app/restoring.py": "a draft that is taken back as a whole",
-    "hooks_app/registry.py": "the organization's inputs version",
-    "portal/accounts.py": "accounts",
+    "hooks_app/governance/halting.py": "the switches that hold at once",
+    "hooks_app/governance/restoring.py": "a draft that is taken back as a whole",
+    "hooks_app/registry/heads.py": "the organization's inputs version",
+    "portal/people/accounts.py": "accounts",
 }
 # What hands a change on: forms, files, pages, the API and commands.
 CALLERS = ("hooks_app/admin/", "hooks_app/config/", "hooks_app/inbox/", "hooks_app/api/", "hooks_app/management/",

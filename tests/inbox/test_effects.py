@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from hooks_app import halting
+from hooks_app.governance import halting
 from hooks_app.inbox import folding
 from hooks_app.models import Agent, ConfirmationRequest, ConnectorCallLog
 from portal import audit

@@ -9,11 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from hooks_app import policies, registry
-from hooks_app.api import reading
+from hooks_app.approvers import policies
+from hooks_app.live import reading
 from hooks_app.models import ConfirmationRequest, Stage
-from portal import wakeups
+from hooks_app.registry import heads
 from portal.lib import clock
+from portal.wakeups import wakeups
 from tests import make
 from tests.machinery.live import Portal
 
@@ -25,7 +26,7 @@ def world(transactional_db: None) -> Any:
     agent, other = make.agent(acme), make.agent(acme, "reports")
     theirs = make.agent(beta)
     for row in (agent, other, theirs):
-        registry.head(row)
+        heads.head(row)
     return SimpleNamespace(
         acme=acme,
         agent=agent,

@@ -18,8 +18,8 @@ import uvicorn
 from django.conf import settings
 from django.db import connections
 
-from portal import connections as portal_connections
-from portal import server
+from portal.serving import connections as portal_connections
+from portal.serving import server
 
 DEADLINE = 10.0  # seconds until a test gives up
 END = ("", None)

@@ -10,9 +10,9 @@ from django.db import connection, connections
 from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 
-from channels_app import deliveries
 from channels_app.cards import Card, Tone
 from channels_app.models import Delivery
+from channels_app.outbox import deliveries
 from hooks_app.models import Agent, RuntimeKey
 from portal.lib import clock, statements
 from portal.lib.composed import Composed, Parameter

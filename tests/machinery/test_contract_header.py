@@ -9,7 +9,7 @@ import httpx
 import pytest
 from django.db import OperationalError
 
-from hooks_app import polls, registry
+from hooks_app.registry import heads, polls
 from portal import contract
 from portal.contract import NamedContract
 from tests.machinery.live import Portal
@@ -51,7 +51,7 @@ def test_answers_that_django_never_sees(portal: Portal, world: Any, monkeypatch:
     def named(answer: httpx.Response) -> tuple[int, list[str]]:
         return answer.status_code, answer.headers.get_list("Hookgate-Contract")
 
-    tag = registry.etag(world.agent, "chat")
+    tag = heads.etag(world.agent, "chat")
     headers = {"Authorization": f"Bearer {world.key}", "If-None-Match": tag}
     assert named(httpx.get(portal.url + REGISTRY, headers=headers)) == (304, ["3"])
     large = httpx.post(f"{portal.url}/api/v1/confirmations", content=b" " * (1024 * 1024 + 1))

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from portal import exposition, logs
+from portal.observe import exposition, logs
 from tests import make
 
 EVIL = "x\r\n2026-11-30T00:00:00Z [info] confirmation.approved\x1b[2J\u202e\u2028\x00\ud800"

@@ -10,8 +10,11 @@ from channels_app import channels
 from channels_app.models import Delivery
 from hooks_app import confirmations
 from hooks_app import metrics as measures
-from portal import audit, embedded, metrics, wakeups
+from portal import audit
 from portal.lib import clock
+from portal.observe import metrics
+from portal.serving import embedded
+from portal.wakeups import wakeups
 from tests import make, services
 from tests.machinery.live import Portal, until
 

@@ -20,8 +20,8 @@ from django.core.management import CommandError, call_command
 
 from channels_app import channels
 from hooks_app.models import ConfirmationRequest
-from portal import server
 from portal.lib import clock
+from portal.serving import server
 from tests import make, services
 from tests.machinery.live import environment, open_wait, read_all, read_until, until
 

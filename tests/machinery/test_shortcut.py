@@ -5,9 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hooks_app import halting, registry
 from hooks_app.api.registry_views import RegistryView
+from hooks_app.governance import halting
 from hooks_app.models import RuntimeInstance, RuntimeKey
+from hooks_app.registry import heads
 from portal import audit
 from portal.lib import clock
 from tests.machinery.live import Portal
@@ -40,7 +41,7 @@ def poll(portal: Portal, key: str, tag: str, query: str = "", **headers: str) ->
 def test_an_unchanged_registry_is_told_without_the_view(
     portal: Portal, world: Any, viewed: list[str]
 ) -> None:
-    tag = registry.etag(world.agent, "chat")
+    tag = heads.etag(world.agent, "chat")
     by_view = poll(portal, world.key, "*")  # only the view judges this one
     assert (by_view.status_code, by_view.headers["ETag"], viewed) == (304, tag, [PATH])
     for query, held in (("", tag), ("?surface=chat", f'"other", W/{tag}')):
@@ -52,7 +53,7 @@ def test_an_unchanged_registry_is_told_without_the_view(
 
 
 def test_what_is_not_plain_is_the_views(portal: Portal, world: Any, viewed: list[str]) -> None:
-    tag = registry.etag(world.agent, "chat")
+    tag = heads.etag(world.agent, "chat")
     assert poll(portal, world.key, '"other"').status_code == 200
     assert poll(portal, world.key, tag, "?surface=eval").json()["code"] == "scope_missing"
     assert poll(portal, world.key, tag, "?surface=moon").json()["code"] == "invalid"
@@ -69,7 +70,7 @@ def test_what_is_not_plain_is_the_views(portal: Portal, world: Any, viewed: list
 def test_a_revoked_key_and_a_halt_hold_at_the_next_poll(
     portal: Portal, world: Any, viewed: list[str]
 ) -> None:
-    tag = registry.etag(world.agent, "chat")
+    tag = heads.etag(world.agent, "chat")
     assert poll(portal, world.key, tag).status_code == 304
     halting.halt(organization=world.acme, reason="audit", actor=audit.SHELL)
     halted = poll(portal, world.key, tag)

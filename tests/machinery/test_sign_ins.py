@@ -19,10 +19,11 @@ from limits.errors import StorageError
 from hooks_app import tasks
 from hooks_app.api import documents
 from hooks_app.config import schema
-from portal import hashing, sign_ins, windows
-from portal.hashing import Queue
+from portal import sign_ins, windows
 from portal.lib.problems import Problem
 from portal.models import User
+from portal.people import hashing
+from portal.people.hashing import Queue
 from tests import make
 from tests.machinery.live import Portal, until
 from tests.soak import counts

@@ -12,12 +12,16 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from hooks_app import confirmations, halting, keys, registry
-from hooks_app.api import reading, streams, waiting
-from hooks_app.api.reading import Batch, Question
+from hooks_app import confirmations, keys
+from hooks_app.governance import halting
+from hooks_app.live import reading, streams, waiting
+from hooks_app.live.reading import Batch, Question
 from hooks_app.models import Agent, ConfirmationRequest, RuntimeKey
-from portal import audit, tokens, wakeups
+from hooks_app.registry import heads
+from portal import audit
 from portal.lib import clock
+from portal.people import tokens
+from portal.wakeups import wakeups
 from tests import make
 from tests.machinery.live import END, Portal, until
 
@@ -32,7 +36,7 @@ def greet(events: Any) -> list[Any]:
 
 
 def test_connecting_tells_registry_and_state(portal: Portal, world: Any) -> None:
-    head = registry.head(world.agent).revision
+    head = heads.head(world.agent).revision
     assert head
     with portal.events(EVENTS, world.key) as events:
         assert events.response.status_code == 200
@@ -76,7 +80,7 @@ def test_a_new_revision_is_told(portal: Portal, world: Any) -> None:
         name, after = events.next()
         assert (name, after["revision"]) == ("registry", before["revision"] + 1)
         assert after["digest"] != before["digest"]
-        assert registry.was_served(registry.head(world.agent), after["digest"])
+        assert heads.was_served(heads.head(world.agent), after["digest"])
 
 
 def test_a_registry_that_cannot_be_built_has_no_revision(portal: Portal, world: Any) -> None:
@@ -206,13 +210,13 @@ def test_agents_are_read_together(world: Any, pending: Make) -> None:
     halting.halt(organization=world.acme, agent=world.other, reason="drill", actor=audit.SHELL)
     agents = [world.agent, world.other, world.theirs]
     for agent in agents:
-        registry.head(agent)
+        heads.head(agent)
     with CaptureQueriesContext(connection) as statements:
         found = streams.read_agents([agent.pk for agent in agents])
     assert len(statements) == 3
     assert set(found) == {agent.pk for agent in agents}
     for agent in agents:
-        revision = registry.head(agent).revision
+        revision = heads.head(agent).revision
         assert revision
         assert found[agent.pk].registry == {"revision": revision.number, "digest": revision.digest}
     assert found[world.agent.pk].confirmations == {str(mine.pk): "pending"}

@@ -14,10 +14,11 @@ import pytest
 from django.db import OperationalError, connections
 from django.test import RequestFactory
 
-from portal import audit, health, wakeups
+from portal import audit, health
 from portal.models import AuditEvent
 from portal.serving.lanes import Lane, lanes
 from portal.serving.threads import Full, Threads, threads
+from portal.wakeups import wakeups
 from portal.web import failures
 from tests.machinery.live import Portal, open_wait, read_until, until
 
@@ -86,8 +87,8 @@ WRITE = "/api/v1/agents/procurement/tools"
 def test_a_full_pool_refuses_and_lets_those_who_wait_live_on(
     portal: Portal, world: Any, pending: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hooks_app.api.waiting.HEARTBEAT", 0.5)
-    monkeypatch.setattr("hooks_app.api.waiting.LOOK_SECONDS", 0.3)
+    monkeypatch.setattr("hooks_app.live.waiting.HEARTBEAT", 0.5)
+    monkeypatch.setattr("hooks_app.live.waiting.LOOK_SECONDS", 0.3)
     row = pending()
     with (
         portal.waiting(f"/api/v1/confirmations/{row.pk}?wait=8", world.key) as wait,

@@ -11,10 +11,12 @@ from django.conf import settings
 from django.test import Client
 
 from hooks_app import confirmations, keys
-from hooks_app.api import waiting as lasting
+from hooks_app.live import waiting as lasting
 from hooks_app.models import ConfirmationRequest, RuntimeKey
-from portal import audit, tokens, wakeups
+from portal import audit
+from portal.people import tokens
 from portal.serving.threads import threads
+from portal.wakeups import wakeups
 from tests.machinery.live import Portal, open_wait, read_all, until
 
 Make = Callable[..., ConfirmationRequest]

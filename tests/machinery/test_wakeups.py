@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from hooks_app import halting
+from hooks_app.governance import halting
 from hooks_app.models import ConfirmationRequest
-from portal import audit, wakeups
-from portal.hub import Hub, Subscription
-from portal.relays import SQLiteRelay
+from portal import audit
+from portal.wakeups import wakeups
+from portal.wakeups.hub import Hub, Subscription
+from portal.wakeups.relays import SQLiteRelay
 from tests import services
 from tests.machinery.live import Portal, go, start_elsewhere, until
 

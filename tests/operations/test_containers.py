@@ -17,7 +17,7 @@ from celery.bin.celery import celery as celery_command
 from django.conf import settings
 from django.core.management import get_commands
 
-from portal import heartbeats
+from portal.worker import heartbeats
 from tests.docs.tables import variables
 from tests.operations import compose
 from tests.operations.compose import OURS, ROOT

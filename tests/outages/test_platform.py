@@ -9,8 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from channels_app import circuits, deliveries, health
+from channels_app import health
 from channels_app.models import App, Channel, Delivery
+from channels_app.outbox import circuits, deliveries
 from channels_app.sandbox.server import SandboxServer
 from portal.lib import http
 from tests.channels.conftest import SECRET, TENANT, TOKEN, Owner, again, replace, save, send

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from hookgate.result import Outcome
 
-from hooks_app.api.waiting import BLIND
+from hooks_app.live.waiting import BLIND
 from portal.celery import RECONNECT, app
-from portal.relays import ANSWER_SECONDS, HEALTH_SECONDS
+from portal.wakeups.relays import ANSWER_SECONDS, HEALTH_SECONDS
 from tests.outages import scene as scenes
 from tests.outages.scene import Scene, until
 from tests.outages.servers import REFUSALS, Postgres, Valkey

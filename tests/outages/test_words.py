@@ -4,7 +4,7 @@ import pytest
 from django.db import InternalError, OperationalError, ProgrammingError
 from psycopg import errors
 
-from portal import outages
+from portal.observe import outages
 
 SAID = {
     "25006": "database_read_only",  # a standby, or default_transaction_read_only

@@ -14,10 +14,11 @@ from channels_app.sandbox import callbacks
 from channels_app.sandbox.directory import App
 from channels_app.sandbox.directory import User as Account
 from hooks_app.models import ConfirmationRequest
-from portal import audit, tokens
+from portal import audit
 from portal.lib import clock
 from portal.lib.problems import Problem
 from portal.models import User
+from portal.people import tokens
 from tests import make
 from tests.confirmations.world import World
 

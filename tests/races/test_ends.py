@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from channels_app.models import Delivery
-from hooks_app import confirmations, halting
+from hooks_app import confirmations
+from hooks_app.governance import halting
 from hooks_app.models import ConfirmationRequest
 from portal import audit
 from portal.lib import clock

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hooks_app import registry
 from hooks_app.models import Agent
+from hooks_app.registry import heads
 from portal.lib.problems import Problem
 from portal.models import Organization
 from tests import make
@@ -354,6 +354,6 @@ def test_eval_runs_nothing_and_says_so(acme: Organization, agent: Agent) -> None
 def test_an_unknown_surface_is_refused(agent: Agent) -> None:
     make.publish(agent)
     with pytest.raises(Problem) as caught:
-        registry.serve(agent, "phone")
+        heads.serve(agent, "phone")
     assert caught.value.status == 400
     assert [error.path for error in caught.value.errors] == ["surface"]

@@ -6,11 +6,13 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from hooks_app import keys, registry
+from hooks_app import keys
 from hooks_app.models import Agent, RuntimeKey
-from portal import audit, tokens
+from hooks_app.registry import heads
+from portal import audit
 from portal.lib import clock
 from portal.models import AuditEvent, Organization, PersonalToken
+from portal.people import tokens
 from tests import make
 from tests.conftest import Clock
 
@@ -43,7 +45,7 @@ def refuse(*words: str) -> str:
 
 def test_build_registry_prints_what_is_served(agent: Agent) -> None:
     out, err = run("build_registry", "acme/procurement")
-    assert json.loads(out) == json.loads(registry.serve(agent, "chat").body)
+    assert json.loads(out) == json.loads(heads.serve(agent, "chat").body)
     assert err == ""
     out, _ = run("build_registry", "acme/procurement", "--surface", "eval")
     assert (json.loads(out)["bypass"], json.loads(out)["hooks"]) == (True, [])
@@ -108,15 +110,15 @@ def test_halt_and_resume(agent: Agent, time: Clock) -> None:
     ends = time.moment.replace(year=time.moment.year + 1)
     out, _ = run("halt", "acme/procurement", "--reason", "odd payments", "--until", ends.isoformat())
     assert "acme/procurement is halted until" in out
-    state = registry.state(agent)
+    state = heads.state(agent)
     assert (state["halted"], state["reason"], state["until"]) == (True, "odd payments", clock.rfc3339(ends))
     run("halt", "acme", "--reason", "everybody out")
     out, err = run("resume", "acme/procurement")
     assert (out, err) == ("acme/procurement is resumed.\n", "Its organization acme is still halted.\n")
-    assert registry.state(agent)["reason"] == "everybody out"
+    assert heads.state(agent)["reason"] == "everybody out"
     assert run("resume", "acme") == ("acme is resumed.\n", "")
     assert run("resume", "acme") == ("acme was not halted.\n", "")
-    assert registry.state(agent)["halted"] is False
+    assert heads.state(agent)["halted"] is False
     events = (
         AuditEvent.objects.filter(action__contains=".").exclude(action="agent.published").order_by("sequence")
     )

@@ -10,8 +10,8 @@ import pytest
 from django.db import transaction
 from hookgate import canonical
 
-from hooks_app import registry
 from hooks_app.models import Action, Agent, AgentTool, ApprovalChannel, Declaration
+from hooks_app.registry import heads
 from tests import make
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +72,7 @@ def test_neither_ids_nor_the_order_of_rows_change_the_digest(same_positions: boo
     for _ in range(12):
         with transaction.atomic():
             agent = declare(order, same_positions=same_positions)
-            digests.add(registry.serve(agent, "chat").digest)
+            digests.add(heads.serve(agent, "chat").digest)
             ids.add(agent.pk)
             transaction.set_rollback(True)
     assert len(ids) == 12
@@ -107,19 +107,19 @@ def change_the_channels(agent: Agent) -> None:
 )
 def test_every_change_of_what_holds_changes_the_digest_and_back(change: Callable[[Agent], None]) -> None:
     agent = declare(random.Random(1))
-    before = registry.serve(agent, "chat")
+    before = heads.serve(agent, "chat")
     change(agent)
     agent.refresh_from_db()
     make.publish(agent)
-    registry.inputs_changed(agent.organization)
-    after = registry.serve(agent, "chat")
+    heads.inputs_changed(agent.organization)
+    after = heads.serve(agent, "chat")
     assert after.digest != before.digest
     assert (before.revision, after.revision) == (1, 2)
 
 
 def test_the_digest_is_the_one_of_the_contract() -> None:
     """Over everything but itself, ``revision``, ``state``, ``surface`` and every ``id``: computed by hand here."""
-    body = json.loads(registry.serve(declare(random.Random(2)), "chat").body)
+    body = json.loads(heads.serve(declare(random.Random(2)), "chat").body)
     digest = body.pop("digest")
     for key in ("revision", "state", "surface"):
         del body[key]
@@ -133,12 +133,12 @@ def test_the_digest_is_the_one_of_the_contract() -> None:
 def test_a_zone_is_named_only_where_it_is_not_utc(db: None) -> None:
     acme = make.organization("acme")
     agent = make.agent(acme)
-    before = canonical.loads(registry.serve(agent, "chat").body)
+    before = canonical.loads(heads.serve(agent, "chat").body)
     assert "time_zone" not in before
     acme.time_zone = "Asia/Seoul"
     acme.save()
-    registry.inputs_changed(acme)
-    served = canonical.loads(registry.serve(agent, "chat").body)
+    heads.inputs_changed(acme)
+    served = canonical.loads(heads.serve(agent, "chat").body)
     assert served["time_zone"] == "Asia/Seoul"
     assert served["revision"] == before["revision"] + 1
     assert {**served, "time_zone": None, "digest": None, "revision": None} == {

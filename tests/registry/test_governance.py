@@ -2,9 +2,9 @@
 
 import pytest
 
-from hooks_app import registry
-from hooks_app.manifests import Governance
 from hooks_app.models import Agent
+from hooks_app.registry import heads
+from hooks_app.registry.manifests import Governance
 from tests import make
 
 pytestmark = pytest.mark.django_db
@@ -30,14 +30,14 @@ def agent() -> Agent:
 
 def published(agent: Agent) -> Governance:
     make.publish(agent)
-    return registry.published(agent)
+    return heads.published(agent)
 
 
 def test_the_agents_settings_are_those_that_were_published(agent: Agent) -> None:
     governance = published(agent)
     agent.max_pending = 9
     agent.save()
-    assert registry.published(agent) == governance
+    assert heads.published(agent) == governance
     assert (governance.mode, governance.approval_channels, governance.policy) == (
         "auto",
         ("ops-feishu",),
@@ -45,7 +45,7 @@ def test_the_agents_settings_are_those_that_were_published(agent: Agent) -> None
     )
     assert (governance.max_pending, governance.unlisted_tools) == (3, "allow")
     assert governance.require_confirmation_for_all is False
-    assert (governance.revision, governance.digest) == (1, registry.serve(agent, "chat").digest)
+    assert (governance.revision, governance.digest) == (1, heads.serve(agent, "chat").digest)
 
 
 def test_a_tools_own_entry_comes_before_its_connectors_star(agent: Agent) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from hooks_app import halting, keys, polls, registry
+from hooks_app import keys
+from hooks_app.governance import halting
 from hooks_app.models import Agent, RegistryHead, RuntimeInstance, RuntimeKey
+from hooks_app.registry import heads, polls
 from portal import audit
 from portal.lib import clock
 from portal.lib.problems import Problem
@@ -28,7 +30,7 @@ def world() -> Any:
     acme, beta = make.organization("acme"), make.organization("beta")
     agent, other, theirs = make.agent(acme), make.agent(acme, "reports"), make.agent(beta)
     for row in (agent, other, theirs):
-        registry.head(row)
+        heads.head(row)
     alice = make.user("alice", acme, "admin")
     return SimpleNamespace(
         acme=acme,
@@ -45,7 +47,7 @@ def world() -> Any:
 
 
 def ask(world: Any, **changes: Any) -> polls.Poll:
-    held = changes.pop("held", None) or registry.etag(world.agent, changes.get("surface", "chat"))
+    held = changes.pop("held", None) or heads.etag(world.agent, changes.get("surface", "chat"))
     facts = {"key": world.key, "agent": world.agent.slug, "surface": "chat", "runtime": "worker-1"}
     return polls.Poll(**{**facts, **changes}, held=frozenset([held]))
 
@@ -115,7 +117,7 @@ def _break(world: Any) -> None:
     make.class_hook(world.agent, "no_such_hook")
     make.publish(world.agent)
     with pytest.raises(Problem):
-        registry.serve(world.agent, "chat")
+        heads.serve(world.agent, "chat")
 
 
 # What somebody does after the registry was served, and with what the runtime then asks.
@@ -149,7 +151,7 @@ def test_nobody_is_confirmed_whom_the_view_would_not_tell(world: Any, named: str
 
 def test_what_is_out_of_date_is_left_to_the_view(world: Any) -> None:
     poll = ask(world)
-    registry.inputs_changed(world.acme)
+    heads.inputs_changed(world.acme)
     assert polls.confirm(poll) is None
     assert view(poll) is not None  # built anew, and the same
     assert polls.confirm(poll) is not None

@@ -9,8 +9,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hooks_app import halting, publishing, registry, runtimes
+from hooks_app.governance import halting
 from hooks_app.models import Action, Agent, RegistryHead, RegistryRevision, RuntimeInstance
+from hooks_app.registry import heads, publishing, runtimes
 from portal import audit
 from portal.lib.problems import Problem
 from portal.models import Organization
@@ -32,7 +33,7 @@ def agent(acme: Organization) -> Agent:
 
 
 def body(agent: Agent, surface: str = "chat") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(registry.serve(agent, surface).body)
+    found: dict[str, Any] = json.loads(heads.serve(agent, surface).body)
     return found
 
 
@@ -41,11 +42,11 @@ def numbers(agent: Agent) -> list[int]:
 
 
 def test_an_unchanged_registry_is_one_revision_whoever_asks(agent: Agent) -> None:
-    first = registry.serve(agent, "chat")
+    first = heads.serve(agent, "chat")
     make.publish(agent)
-    registry.inputs_changed(agent.organization)
+    heads.inputs_changed(agent.organization)
     make.policy(agent.organization, "unused")
-    assert registry.serve(agent, "chat") == first
+    assert heads.serve(agent, "chat") == first
     assert numbers(agent) == [1]
     assert (
         first.body
@@ -56,11 +57,11 @@ def test_an_unchanged_registry_is_one_revision_whoever_asks(agent: Agent) -> Non
 
 
 def test_a_shared_change_makes_a_revision_of_every_agent_that_it_touches(agent: Agent) -> None:
-    before = registry.serve(agent, "chat")
+    before = heads.serve(agent, "chat")
     Action.objects.update(requires_confirmation=False)
-    assert registry.serve(agent, "chat") == before  # not announced, not looked at
-    registry.inputs_changed(agent.organization)
-    after = registry.serve(agent, "chat")
+    assert heads.serve(agent, "chat") == before  # not announced, not looked at
+    heads.inputs_changed(agent.organization)
+    after = heads.serve(agent, "chat")
     assert after.revision == 2
     assert body(agent)["tools"][0]["requires_confirmation"] is False
     newest = agent.revisions.get(number=2)
@@ -68,15 +69,15 @@ def test_a_shared_change_makes_a_revision_of_every_agent_that_it_touches(agent: 
 
 
 def test_a_change_holds_only_once_it_is_published(agent: Agent) -> None:
-    before = registry.serve(agent, "chat")
+    before = heads.serve(agent, "chat")
     make.class_hook(agent, "session_context")
     assert publishing.is_dirty(agent)
-    registry.inputs_changed(agent.organization)
-    assert registry.serve(agent, "chat") == before
+    heads.inputs_changed(agent.organization)
+    assert heads.serve(agent, "chat") == before
     bob = make.user("bob", agent.organization)
     publishing.publish(agent=agent, actor=audit.person(bob), user=bob, comment="Greet people")
     assert not publishing.is_dirty(agent)
-    after = registry.serve(agent, "chat")
+    after = heads.serve(agent, "chat")
     revision = agent.revisions.get(number=2)
     assert (after.revision, revision.author_name, revision.comment) == (2, "bob", "Greet people")
     event = agent.organization.audit_events.filter(action="agent.published").first()
@@ -87,22 +88,22 @@ def test_a_change_holds_only_once_it_is_published(agent: Agent) -> None:
 def test_rows_that_were_written_again_are_no_change(agent: Agent) -> None:
     make.class_hook(agent, "session_context")
     make.publish(agent)
-    before = registry.serve(agent, "chat")
+    before = heads.serve(agent, "chat")
     agent.declarations.all().delete()
     make.class_hook(agent, "session_context")
     assert not publishing.is_dirty(agent)
     make.publish(agent)
-    assert registry.serve(agent, "chat") == before
+    assert heads.serve(agent, "chat") == before
 
 
 def test_a_rollback_is_a_new_revision_with_an_old_digest(agent: Agent) -> None:
-    first = registry.serve(agent, "chat")
+    first = heads.serve(agent, "chat")
     agent.require_confirmation_for_all = True
     agent.save()
     make.publish(agent)
-    second = registry.serve(agent, "chat")
+    second = heads.serve(agent, "chat")
     publishing.rollback(agent=agent, number=1, actor=audit.SHELL)
-    third = registry.serve(agent, "chat")
+    third = heads.serve(agent, "chat")
     assert (first.revision, second.revision, third.revision) == (1, 2, 3)
     assert third.digest == first.digest != second.digest
     assert len({first.etag, second.etag, third.etag}) == 3
@@ -114,7 +115,7 @@ def test_a_rollback_is_a_new_revision_with_an_old_digest(agent: Agent) -> None:
 
 
 def test_a_protected_agent_keeps_what_it_has(agent: Agent) -> None:
-    first = registry.serve(agent, "chat")
+    first = heads.serve(agent, "chat")
     agent.protected = True
     agent.save()
     make.class_hook(agent, "session_context")
@@ -123,19 +124,19 @@ def test_a_protected_agent_keeps_what_it_has(agent: Agent) -> None:
             ask(agent)
         assert (caught.value.status, caught.value.code) == (409, "not_available")
     assert publishing.is_dirty(agent)
-    assert registry.serve(agent, "chat") == first
+    assert heads.serve(agent, "chat") == first
 
 
 def test_a_digest_counts_once_it_was_served(acme: Organization, agent: Agent) -> None:
     other = make.agent(acme, "other")
-    digest = registry.serve(agent, "chat").digest
+    digest = heads.serve(agent, "chat").digest
     agent.unlisted_tools = "deny"
     agent.save()
     make.publish(agent)
-    assert registry.serve(agent, "chat").digest != digest
-    assert registry.was_served(registry.head(agent), digest)
-    assert not registry.was_served(registry.head(other), digest)
-    assert not registry.was_served(registry.head(agent), registry.serve(agent, "eval").digest)
+    assert heads.serve(agent, "chat").digest != digest
+    assert heads.was_served(heads.head(agent), digest)
+    assert not heads.was_served(heads.head(other), digest)
+    assert not heads.was_served(heads.head(agent), heads.serve(agent, "eval").digest)
 
 
 def test_the_etag_is_strong_and_moves_with_every_byte(agent: Agent, time: Clock) -> None:
@@ -143,8 +144,8 @@ def test_the_etag_is_strong_and_moves_with_every_byte(agent: Agent, time: Clock)
     seen: dict[str, bytes] = {}
 
     def look(surface: str = "chat") -> None:
-        served = registry.serve(agent, surface)
-        assert served.etag == registry.etag(agent, surface)
+        served = heads.serve(agent, surface)
+        assert served.etag == heads.etag(agent, surface)
         assert served.etag.startswith('"')
         assert served.etag.endswith('"')
         assert seen.setdefault(served.etag, served.body) == served.body
@@ -174,22 +175,22 @@ def test_the_etag_is_strong_and_moves_with_every_byte(agent: Agent, time: Clock)
 
 
 def test_an_unchanged_etag_costs_one_query(agent: Agent) -> None:
-    registry.etag(agent, "chat")
+    heads.etag(agent, "chat")
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        registry.etag(agent, "chat")
+        heads.etag(agent, "chat")
     assert len(queries) == 1
     with CaptureQueriesContext(connection) as queries:
-        registry.serve(agent, "chat")
+        heads.serve(agent, "chat")
     assert len(queries) == 2
 
 
 def test_what_can_not_be_built_is_refused_until_it_is_repaired(agent: Agent) -> None:
-    first = registry.serve(agent, "chat")
+    first = heads.serve(agent, "chat")
     bad = make.class_hook(agent, "nonsense")
     make.publish(agent)
-    for ask in (registry.serve, registry.etag):
+    for ask in (heads.serve, heads.etag):
         with pytest.raises(Problem) as caught:
             ask(agent, "chat")
         assert caught.value.status == 422
@@ -197,10 +198,10 @@ def test_what_can_not_be_built_is_refused_until_it_is_repaired(agent: Agent) -> 
             ("hooks.class_hooks[0].name", "unknown_hook")
         ]
     with pytest.raises(Problem):
-        registry.published(agent)
+        heads.published(agent)
     bad.delete()
     make.publish(agent)
-    assert registry.serve(agent, "chat") == first
+    assert heads.serve(agent, "chat") == first
     assert numbers(agent) == [1]
 
 
@@ -208,50 +209,50 @@ def test_an_agent_that_was_never_published_has_no_registry(acme: Organization) -
     agent = make.agent(acme, "new", published=False)
     assert publishing.is_dirty(agent)
     with pytest.raises(Problem) as caught:
-        registry.serve(agent, "chat")
+        heads.serve(agent, "chat")
     assert [error.code for error in caught.value.errors] == ["not_published"]
 
 
 def test_a_switched_off_agent_is_refused_its_registry_but_keeps_its_rules(agent: Agent) -> None:
-    registry.serve(agent, "chat")
+    heads.serve(agent, "chat")
     Agent.objects.filter(pk=agent.pk).update(enabled=False)
-    for ask in (registry.serve, registry.etag):
+    for ask in (heads.serve, heads.etag):
         with pytest.raises(Problem) as caught:
             ask(agent, "chat")
         assert (caught.value.status, caught.value.errors[0].code) == (422, "agent_disabled")
-    assert registry.published(agent).mode == "auto"
+    assert heads.published(agent).mode == "auto"
 
 
 def test_the_state_is_the_organizations_and_the_agents(agent: Agent, time: Clock) -> None:
     acme = agent.organization
-    assert registry.state(agent) == {"read_only": False, "halted": False, "reason": None, "until": None}
+    assert heads.state(agent) == {"read_only": False, "halted": False, "reason": None, "until": None}
     soon, later = time.moment + timedelta(minutes=5), time.moment + timedelta(minutes=9)
     halting.halt(organization=acme, agent=agent, reason="odd payments", until=later, actor=audit.SHELL)
     ends = later.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    assert registry.state(agent) == {
+    assert heads.state(agent) == {
         "read_only": False,
         "halted": True,
         "reason": "odd payments",
         "until": ends,
     }
-    assert body(agent)["state"] == registry.state(agent)
-    assert body(agent, "eval")["state"] == registry.state(agent)
+    assert body(agent)["state"] == heads.state(agent)
+    assert body(agent, "eval")["state"] == heads.state(agent)
     halting.halt(organization=acme, reason="everybody out", until=soon, actor=audit.SHELL)
-    assert registry.state(agent) == {
+    assert heads.state(agent) == {
         "read_only": False,
         "halted": True,
         "reason": "everybody out",
         "until": ends,
     }
     time.advance(minutes=5)
-    assert registry.state(agent)["reason"] == "odd payments"
+    assert heads.state(agent)["reason"] == "odd payments"
     time.advance(minutes=4)
-    assert registry.state(agent)["halted"] is False
+    assert heads.state(agent)["halted"] is False
     halting.halt(organization=acme, reason="for good", actor=audit.SHELL)
-    assert registry.state(agent) == {"read_only": False, "halted": True, "reason": "for good", "until": None}
+    assert heads.state(agent) == {"read_only": False, "halted": True, "reason": "for good", "until": None}
     assert halting.resume(organization=acme, actor=audit.SHELL) is True
     assert halting.resume(organization=acme, actor=audit.SHELL) is False
-    assert registry.state(agent)["halted"] is False
+    assert heads.state(agent)["halted"] is False
 
 
 @pytest.mark.parametrize(
@@ -272,13 +273,13 @@ def test_switches_and_shared_changes_wake_whoever_waits(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     woken: list[str] = []
-    monkeypatch.setattr("portal.wakeups.publish", lambda *topics: woken.extend(topics))
+    monkeypatch.setattr("portal.wakeups.wakeups.publish", lambda *topics: woken.extend(topics))
     acme = agent.organization
     with django_capture_on_commit_callbacks(execute=True):
         halting.halt(organization=acme, agent=agent, reason="x", actor=audit.SHELL)
         halting.resume(organization=acme, agent=agent, actor=audit.SHELL)
         halting.set_read_only(organization=acme, read_only=True, actor=audit.SHELL)
-        registry.inputs_changed(acme)
+        heads.inputs_changed(acme)
         make.class_hook(agent, "session_context")
         make.publish(agent)
         assert woken == []
@@ -328,19 +329,19 @@ def test_a_runtime_is_noted_to_the_minute(agent: Agent, time: Clock) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_one_reader_builds_and_all_get_the_same(agent: Agent) -> None:
-    served: list[registry.Served] = []
+    served: list[heads.Served] = []
     start = Barrier(8)
 
     def read() -> None:
         try:
             start.wait(timeout=10)
-            served.append(registry.serve(agent, "chat"))
+            served.append(heads.serve(agent, "chat"))
         finally:
             connection.close()
 
     for number in range(1, 4):
         Action.objects.update(redact=[f"field{number}"])
-        registry.inputs_changed(agent.organization)
+        heads.inputs_changed(agent.organization)
         served.clear()
         threads = [Thread(target=read) for _ in range(8)]
         for thread in threads:

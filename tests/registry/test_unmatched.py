@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hooks_app import publishing, registry, runtimes
 from hooks_app.models import Action, Agent, Declaration
+from hooks_app.registry import heads, publishing, runtimes
 from portal import audit
 from portal.lib.problems import Problem
 from portal.models import Organization
@@ -106,20 +106,20 @@ def test_it_may_be_meant(tmp_path: Path) -> None:
     assert documents.apply(tmp_path, document).last == "0 changes"
     assert "allow_unmatched: true" in documents.export()
     agent = Agent.objects.get()
-    assert b"allow_unmatched" not in registry.serve(agent, "chat").body
+    assert b"allow_unmatched" not in heads.serve(agent, "chat").body
 
 
 def test_a_registry_in_force_stays_when_its_tool_goes(tmp_path: Path) -> None:
     agents = [buyer(gate("erp__refund"))]
     assert documents.apply(tmp_path, documents.small(connectors=ERP, agents=agents)).code == 0
     agent = Agent.objects.get()
-    served = registry.serve(agent, "chat")
+    served = heads.serve(agent, "chat")
     fewer = [{"slug": "erp", "actions": [{"name": "pay"}]}]
     ended = documents.apply(tmp_path, documents.small(connectors=fewer, agents=agents))
     assert ended.code == 0
     assert ended.err[0].startswith(f"{ENTRY}: warning: 'erp__refund' matches no known tool")
-    assert registry.serve(agent, "chat").digest != served.digest  # one tool fewer
-    [warning] = registry.head(agent).warnings
+    assert heads.serve(agent, "chat").digest != served.digest  # one tool fewer
+    [warning] = heads.head(agent).warnings
     assert (warning["path"], warning["code"]) == ("hooks.class_hooks[0].tool_filter", "unmatched_gate")
     # Published before, so that another change of the agent can be published.
     again = documents.small(connectors=fewer, agents=[buyer(gate("erp__refund"), unlisted_tools="deny")])
@@ -133,16 +133,16 @@ def test_a_draft_is_not_published_and_the_old_registry_stays() -> None:
     acme = make.organization()
     make.connector(acme, "erp", pay={})
     agent = make.agent(acme)
-    before = registry.serve(agent, "chat").digest
+    before = heads.serve(agent, "chat").digest
     make.class_hook(agent, "feishu_gate", tool_filter="erp__pya")
     with pytest.raises(Problem) as refused:
         publishing.publish(agent=agent, actor=audit.SHELL)
     assert (refused.value.status, refused.value.code) == (422, "unmatched_gate")
     assert "did you mean erp__pay?" in refused.value.detail
-    assert registry.serve(agent, "chat").digest == before
+    assert heads.serve(agent, "chat").digest == before
     Declaration.objects.update(allow_unmatched=True)
     publishing.publish(agent=agent, actor=audit.SHELL)
-    assert registry.head(agent).warnings[0]["code"] == "unmatched_gate"
+    assert heads.head(agent).warnings[0]["code"] == "unmatched_gate"
 
 
 def announce(agent: Agent, *names: str) -> None:
@@ -156,11 +156,11 @@ def test_what_runtimes_announce_is_known() -> None:
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "approval_gate", tool_filter="bank__transfer")
     make.publish(agent)  # a warning: nobody has named the agent's tools
-    assert [w["code"] for w in registry.head(agent).warnings] == ["unmatched_gate"]
+    assert [w["code"] for w in heads.head(agent).warnings] == ["unmatched_gate"]
     announce(agent, "bank__transfer", "read_file")
-    assert registry.head(agent).warnings == []
+    assert heads.head(agent).warnings == []
     announce(agent, "read_file")
-    [warning] = registry.head(agent).warnings
+    [warning] = heads.head(agent).warnings
     assert warning["path"] == "hooks.class_hooks[0].tool_filter"
     make.class_hook(agent, "approval_gate", tool_filter="read_fiel")
     with pytest.raises(Problem, match="did you mean read_file"):
@@ -214,7 +214,7 @@ BROKEN = [{"name": "notify", "params": {"channel": "nowhere", "text": "x"}}]
 def test_apply_keeps_a_registry_that_works(tmp_path: Path) -> None:
     assert documents.apply(tmp_path, documents.small(agents=[buyer()])).code == 0
     agent = Agent.objects.get()
-    digest = registry.serve(agent, "chat").digest
+    digest = heads.serve(agent, "chat").digest
     before = documents.snapshot()
     broken = documents.small(agents=[buyer(*BROKEN)])
     ended = documents.apply(tmp_path, broken)
@@ -224,12 +224,12 @@ def test_apply_keeps_a_registry_that_works(tmp_path: Path) -> None:
     )
     assert "--allow-unbuildable" in ended.err[0]
     assert documents.snapshot() == before
-    assert registry.serve(agent, "chat").digest == digest
+    assert heads.serve(agent, "chat").digest == digest
     meant = documents.apply(tmp_path, broken, "--allow-unbuildable")
     assert meant.code == 0
     assert "warning: there is no channel 'nowhere'" in meant.err[0]
     with pytest.raises(Problem, match="registry can't be built"):
-        registry.serve(agent, "chat")
+        heads.serve(agent, "chat")
     # Nothing is lost any more, so that nothing needs to be meant.
     assert documents.apply(tmp_path, broken).code == 0
 
@@ -242,7 +242,7 @@ def test_apply_keeps_the_registries_of_agents_that_the_file_does_not_name(tmp_pa
     ended = documents.apply(tmp_path, broken)
     assert ended.code == 1
     assert ended.err[0].startswith("acme/buyer.approval_policies.payments.remind_after_seconds: ")
-    assert registry.works(Agent.objects.get())
+    assert heads.works(Agent.objects.get())
 
 
 FEISHU = [{"slug": "ops-feishu", "type": "feishu", "config": documents.FEISHU}]
@@ -276,8 +276,8 @@ def test_a_filter_of_a_tool_that_an_admin_removes_is_told_and_breaks_nothing() -
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "approval_gate", tool_filter="erp__pay")
     make.publish(agent)
-    assert registry.head(agent).warnings == []
+    assert heads.head(agent).warnings == []
     Action.objects.all().delete()
-    registry.inputs_changed_by_hand(acme)
-    assert registry.works(agent)
-    assert registry.head(agent).warnings[0]["code"] == "unmatched_gate"
+    heads.inputs_changed_by_hand(acme)
+    assert heads.works(agent)
+    assert heads.head(agent).warnings[0]["code"] == "unmatched_gate"

@@ -20,8 +20,8 @@ from channels_app.adapters import feishu_card
 from channels_app.adapters.base import Tap
 from channels_app.cards import Card, Tone
 from channels_app.models import Delivery, DeliveryAttempt, Identity, Interaction
-from hooks_app import approval_cards
-from hooks_app.approvals_topic import ApprovalsTopic
+from hooks_app.confirmations import approval_cards
+from hooks_app.confirmations.taps import ApprovalsTopic
 from hooks_app.inbox import notices
 from hooks_app.models import (
     Agent,
@@ -31,10 +31,10 @@ from hooks_app.models import (
     RegistryRevision,
     RuntimeInstance,
 )
-from portal import logs
 from portal.lib import clock
 from portal.lib.problems import Problem
 from portal.models import AuditEvent, User
+from portal.observe import logs
 from portal.web import pages
 from tests.admin.tenant import Tenant, sign_in
 from tests.visible.unicode import ANYWHERE, ON_A_LINE, SPOKEN, STORABLE, SUFFIX, for_a_column

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from hookgate.manifest import SURFACES
 
-from hooks_app import publishing, registry
 from hooks_app.management import arguments
+from hooks_app.registry import heads, publishing
 from portal import audit
 from portal.lib import visible
 from portal.lib.problems import Problem
@@ -30,14 +30,14 @@ class Command(PortalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         agent = arguments.find_agent(options["agent"])
         try:
-            served = registry.serve(agent, options["surface"], actor=audit.SHELL)
+            served = heads.serve(agent, options["surface"], actor=audit.SHELL)
         except Problem as problem:
             for error in problem.errors:
                 self.stderr.write(f"{error.path}: {error.message} [{error.code}]")
             count = len(problem.errors)
             reasons = "1 reason" if count == 1 else f"{count} reasons"
             raise CommandError(f"The registry of {options['agent']} can't be built: {reasons}.") from problem
-        warnings = registry.head(agent).warnings
+        warnings = heads.head(agent).warnings
         # Beside the manifest, and no part of what its digest covers.
         shown = json.loads(served.body) | ({"warnings": warnings} if warnings else {})
         self.stdout.write(visible.machine_json(json.dumps(shown, indent=2, ensure_ascii=False)))

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from hooks_app import halting
+from hooks_app.governance import halting
 from hooks_app.management import arguments
 from portal import audit
 from portal.management.base import PortalCommand

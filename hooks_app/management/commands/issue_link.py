@@ -7,9 +7,10 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from hooks_app.management import arguments
-from portal import accounts, audit, links
+from portal import audit
 from portal.management.base import PortalCommand
 from portal.models import User
+from portal.people import accounts, links
 
 
 class Command(PortalCommand):

@@ -6,10 +6,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from hooks_app.management import arguments
-from portal import audit, tokens
+from portal import audit
 from portal.management.base import PortalCommand
 from portal.models import User
 from portal.models.tokens import TOKEN_SCOPES
+from portal.people import tokens
 
 
 class Command(PortalCommand):

@@ -3,7 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from hooks_app import halting
+from hooks_app import switches
+from hooks_app.governance import halting
 from hooks_app.management import arguments
 from portal import audit
 from portal.management.base import PortalCommand
@@ -23,5 +24,5 @@ class Command(PortalCommand):
         self.stdout.write(
             f"{options['target']} is resumed." if resumed else f"{options['target']} was not halted."
         )
-        if agent is not None and halting.is_halted(organization):
+        if agent is not None and switches.is_halted(organization):
             self.stderr.write(f"Its organization {organization.slug} is still halted.")

@@ -13,9 +13,11 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from portal import checks, embedded, environment, exposition, server, supervisor
+from portal import checks, environment
 from portal.lib import closed, deadline
 from portal.management.base import PortalCommand
+from portal.observe import exposition
+from portal.serving import embedded, server, supervisor
 
 log = structlog.get_logger(__name__)
 
