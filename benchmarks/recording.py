@@ -70,8 +70,8 @@ def spooling() -> list[Figure]:
 
 
 def _forget(session: Session) -> None:
-    log = session.runtime.call_log
-    log.spool = Memory(log.spool.root, session.runtime.portal.url)
+    log = session.process.call_log
+    log.spool = Memory(log.spool.root, session.process.portal.url)
     session.mark = lambda call, status: None  # type: ignore[method-assign]
 
 

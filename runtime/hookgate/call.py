@@ -8,16 +8,13 @@ observation outside.
 from __future__ import annotations
 
 import logging
-import time
-import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hookgate import (
+    acting,
     call_ids,
     canonical,
-    delegation,
     explanations,
     gate,
     outcomes,
@@ -25,16 +22,17 @@ from hookgate import (
     signatures,
     texts,
 )
-from hookgate.approval import TAKEN_BACK, Approval, Detached, Verdict, explain_consume
+from hookgate.approval import TAKEN_BACK, Detached, Verdict, explain_consume
 from hookgate.catalogue import GATE
 from hookgate.chains import Chains
 from hookgate.composition import run_chain
-from hookgate.context import HookContext, ToolFacts, read_args
-from hookgate.copying import Copied
+from hookgate.context import HookContext, read_args
+from hookgate.environment import CallEnvironment, OpenCall
 from hookgate.events import HookEvent
-from hookgate.manifest import Manifest, State
+from hookgate.manifest import State
 from hookgate.portal import Refused, Unreachable
 from hookgate.result import (
+    Blocked,
     CallStatus,
     HookResult,
     MergedResult,
@@ -44,9 +42,6 @@ from hookgate.result import (
 )
 from hookgate.running import Plain
 
-if TYPE_CHECKING:
-    from hookgate.session import Session
-
 log = logging.getLogger("hookgate")
 
 _READONLY_GUARD: Final = "readonly_guard"
@@ -55,24 +50,12 @@ _LEFT: Final = "the session was left; the request stays for the next process"
 NEVER_STARTED: Final = "this runtime never started the tool"
 
 
-class Blocked(Copied, Exception):
-    """The call may not run. ``by`` is a hook or one of the words of docs/runtime.md."""
-
-    def __init__(self, by: str, reason: str, status: CallStatus = "blocked") -> None:
-        super().__init__(reason)
-        self.by = by
-        self.reason = texts.readable(reason)
-        self.status = status
-
-
-class ToolCall:
-    """The state of one call. ``status`` is what the call log would say now."""
-
-    approval: Approval | None
+class ToolCall(OpenCall):
+    """One call under way in ``session``."""
 
     def __init__(
         self,
-        session: Session,
+        session: CallEnvironment,
         name: str,
         args: Any,
         execute: Callable[[dict[str, Any]], Any],
@@ -83,28 +66,12 @@ class ToolCall:
         summary: str | None,
         plain: Plain | None = None,
     ) -> None:
-        self.id = str(uuid.uuid4())
+        known_as, self._id_fault = call_ids.read(tool_call_id)
+        key = call_ids.join(session.by.path, known_as)
+        super().__init__(session.by, name, called_as=called_as, tool_call_id=known_as, key=key)
         self.session = session
-        self.name = name
-        self.called_as = called_as
-        self.tool_call_id, self._id_fault = call_ids.read(tool_call_id)
-        # What the portal knows the call by.
-        self.key = call_ids.join(session.path, self.tool_call_id)
         self.summary = summary
-        self.args: dict[str, Any] = {}
-        self.status: CallStatus = "cancelled"
-        self.blocked_by: str | None = None
-        self.reason: str | None = None
-        self.error: str | None = None
-        self.result: Any = None
-        self.withheld = self.executing = self.recorded = False
-        self.logged_args: tuple[dict[str, Any], tuple[str, ...], Any, str] | None = None
-        self.merged, self.approval = MergedResult(), None
-        self.manifest: Manifest | None = None
         self.chains: Chains | None = None
-        self.tool: ToolFacts | None = None
-        self.started_at, self.duration_ms = datetime.now(UTC), 0.0
-        self._started = time.perf_counter()
         self._raw_args = args
         self._execute, self._plain = execute, plain
         self._metadata = metadata
@@ -272,7 +239,7 @@ class ToolCall:
             "summary": self.summary,
             "channel": self._firing.channel,
             "policy": self._firing.policy,
-            "parent": self.session.parent_request,
+            "parent": self.by.parent_request,
         }
 
     async def _run_tool(self) -> None:
@@ -281,15 +248,15 @@ class ToolCall:
             self.session.mark(self, "unknown")
         self.executing = True
         self.status = "unknown"
-        runtime = self.session.runtime
+        process = self.session.process
         # The tool gets its own copy: what hooks and call log see is what was approved.
-        request_id = self.approval.id if self.approval else self.session.parent_request
-        with delegation.acting(delegation.Acting(self.session.id, self.key, request_id)):
+        request_id = self.confirmation_id if self.approval else self.by.parent_request
+        with acting.acting(acting.Acting(self.session.id, self.key, request_id)):
             end = await running.run(
                 self._execute,
                 canonical.copy(self.args),
-                plain=self._plain or runtime.run_plain,
-                grace=runtime.pacing.cancel_bound,
+                plain=self._plain or process.run_plain,
+                grace=process.pacing.cancel_bound,
             )
         self.executing = False
         self.result, self.status = end.value, judge_end(end.error)
@@ -340,7 +307,7 @@ class ToolCall:
 
     async def _close(self) -> None:
         """Let the call log have its entry, last of all."""
-        self.duration_ms = (time.perf_counter() - self._started) * 1000
+        self.measure()
         if self.manifest is None or self.chains is None:
             self.session.record(self)
             return
@@ -358,7 +325,7 @@ class ToolCall:
 
     def abandon(self) -> None:
         """The call's task was cancelled: say what is known, without waiting for anything."""
-        self.duration_ms = (time.perf_counter() - self._started) * 1000
+        self.measure()
         if self.executing and self.approval is not None:
             self.session.report_outcome(self.approval, "unknown", "the call was cancelled while the tool ran")
         elif self._consuming and self.approval is not None:

@@ -12,7 +12,7 @@ from hookgate.events import TOOL_POINTS, HookEvent
 from hookgate.hook import Hook
 
 if TYPE_CHECKING:
-    from hookgate.manifest import HookSpec
+    from hookgate.spec import HookSpec
 
 DEFAULT_TIMEOUT: Final = 30.0
 

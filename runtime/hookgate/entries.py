@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from hookgate import canonical, redaction
 from hookgate.catalogue.limits import shorten
-from hookgate.observations import as_text
-
-if TYPE_CHECKING:
-    from hookgate.call import ToolCall
+from hookgate.record import CallRecord
+from hookgate.result_text import as_text
 
 # What the portal takes; a longer text must not cost the whole entry.
 _SHORT: Final = 200
@@ -29,28 +27,28 @@ _DIED: Final = {
 
 
 def write_mark(
-    call: ToolCall, status: Literal["cancelled", "unknown"], *, redact: tuple[str, ...]
+    call: CallRecord, status: Literal["cancelled", "unknown"], *, redact: tuple[str, ...]
 ) -> dict[str, Any]:
     """The entry that a call gets when its process dies now."""
     entry = write(call, redact=redact)
     return {**entry, "status": status, "reason": _DIED[status], "duration_ms": None, "result_bytes": None}
 
 
-def write(call: ToolCall, *, redact: tuple[str, ...], results: bool = False) -> dict[str, Any]:
+def write(call: CallRecord, *, redact: tuple[str, ...], results: bool = False) -> dict[str, Any]:
     """The entry of a call as it is now. ``redact`` are paths beside the tool's own; ``results`` keeps the
     result as well, redacted and shortened."""
-    session, manifest = call.session, call.manifest
+    by, manifest = call.by, call.manifest
     paths = (*(call.tool.redact if call.tool else ()), *redact)
     args, args_digest = _read_args(call, paths)
     entry = {
         "id": call.id,
-        "agent": manifest.agent.slug if manifest else session.agent,
-        "session_id": session.id,
-        "conversation_id": session.conversation_id,
+        "agent": manifest.agent.slug if manifest else by.agent,
+        "session_id": by.session_id,
+        "conversation_id": by.conversation_id,
         "tool_call_id": call.key,
         "tool_name": canonical.clean(call.name, _SHORT) or "?",
-        "user": session.initiator,
-        "surface": session.surface,
+        "user": by.initiator,
+        "surface": by.surface,
         "status": call.status,
         "blocked_by": call.blocked_by and canonical.clean(call.blocked_by, 100),
         "reason": call.reason and canonical.clean(call.reason, _LONG),
@@ -60,7 +58,7 @@ def write(call: ToolCall, *, redact: tuple[str, ...], results: bool = False) -> 
         "args": args,
         "args_digest": args_digest,
         "result_bytes": _measure(call.result),
-        "confirmation_id": call.approval.id if call.approval else None,
+        "confirmation_id": call.confirmation_id,
         "registry_digest": manifest.digest if manifest else None,
         "trace": [
             {**part, "hook": canonical.clean(part["hook"], 100), "ms": round(part["ms"], 3)}
@@ -79,7 +77,7 @@ def dump(entry: dict[str, Any]) -> bytes:
     return _encode(entry).encode("utf-8", "replace")
 
 
-def _read_args(call: ToolCall, paths: tuple[str, ...]) -> tuple[Any, str]:
+def _read_args(call: CallRecord, paths: tuple[str, ...]) -> tuple[Any, str]:
     """The redacted arguments and the digest of the whole ones; worked out once, a call has several entries."""
     known = call.logged_args
     if known is not None and known[0] is call.args and known[1] == paths:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from hookgate import callees, origin, threads
 from hookgate.context import HookContext
 from hookgate.hook import Hook
-from hookgate.manifest import Handler, HookSpec
 from hookgate.result import HookResult, describe_error
+from hookgate.spec import Handler, HookSpec
 
 # Apart from the tools' threads: a handler that hangs must not use those up.
 _THREADS: Final = threads.AbandonableThreads(32, "hookgate-handler")

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from hookgate import canonical, matching, work
-from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, OnError, ParamsInvalid
+from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
 from hookgate.events import BLOCKING_POINTS, HookEvent
 from hookgate.reading import ManifestInvalid, Reader
+from hookgate.spec import Handler, HookSpec, OnError
 
 __all__ = ["GATE_PRIORITY", "SCHEMA", "Manifest", "ManifestInvalid", "manifest_digest", "parse"]
 
@@ -24,8 +25,6 @@ UTC: Final = "UTC"
 SURFACES: Final = ("chat", "api", "dag", "subagent", "workflow", "eval")
 _POINTS: Final = frozenset(point.value for point in HookEvent)
 _OUTSIDE_DIGEST: Final = ("digest", "revision", "state", "surface")
-
-Mode = Literal["enforce", "observe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,42 +79,6 @@ class Trigger:
         """Without filter and condition it catches nothing by itself: it says whom to ask where the gate
         fires anyway. A plain ``feishu_gate`` means that."""
         return self.matches_tool is None and self.condition is None
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """A user-defined handler. ``target`` is ``package.module:callable``; ``timeout`` in seconds."""
-
-    type: str
-    target: str
-    timeout: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class HookSpec:
-    """One declared hook, its filters compiled, its parameters validated."""
-
-    id: str
-    name: str
-    points: tuple[HookEvent, ...]
-    priority: int
-    on_error: OnError
-    mode: Mode
-    timeout_seconds: float | None
-    params: Mapping[str, Any]
-    handler: Handler | None
-    source: str
-    tool_filter: str | None = None
-    matcher: str | None = None
-    when: str | None = None
-    matches_tool: matching.Predicate | None = None
-    matches_subject: matching.Predicate | None = None
-    condition: matching.Condition | None = None
-
-    @property
-    def entry(self) -> CatalogueEntry | None:
-        """The catalogue's entry; None for a user-defined handler."""
-        return None if self.handler else CATALOGUE[self.name]
 
 
 @dataclass(frozen=True, slots=True)

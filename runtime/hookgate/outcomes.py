@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hookgate import canonical, observations
+from hookgate.record import CallRecord
 from hookgate.result import Outcome
 
-if TYPE_CHECKING:
-    from hookgate.call import ToolCall
 
-
-def write(call: ToolCall) -> Outcome:
+def write(call: CallRecord) -> Outcome:
     """What a call that has ended came to."""
     ran = call.status not in ("blocked", "cancelled")
     return Outcome(
@@ -26,7 +22,7 @@ def write(call: ToolCall) -> Outcome:
         error=call.error,
         withheld=call.withheld,
         args=canonical.copy(call.args) if ran else None,
-        confirmation_id=call.approval.id if call.approval else None,
+        confirmation_id=call.confirmation_id,
         trace=call.merged.trace,
         side_effects=call.merged.side_effects,
         system_message=call.merged.system_message,

@@ -127,3 +127,13 @@ class Outcome(CopiedSlots):
         """Raise ToolBlocked unless the tool ran."""
         if self.blocked:
             raise ToolBlocked(self)
+
+
+class Blocked(Copied, Exception):
+    """The call may not run. ``by`` is a hook or one of the words of docs/runtime.md."""
+
+    def __init__(self, by: str, reason: str, status: CallStatus = "blocked") -> None:
+        super().__init__(reason)
+        self.by = by
+        self.reason = texts.readable(reason)
+        self.status = status

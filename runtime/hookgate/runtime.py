@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
-from hookgate import threads
-from hookgate.bounded import End
 from hookgate.calllog import CallLog
-from hookgate.feeds import AgentFeed
+from hookgate.environment import OnEvent
 from hookgate.pacing import Pacing
 from hookgate.portal import Portal
-from hookgate.session import OnEvent, Session
-from hookgate.source import RegistrySource
+from hookgate.process import Process
+from hookgate.session import Session
 from hookgate.spool import Spool
-from hookgate.waits import Waits
 
 if TYPE_CHECKING:
     import httpx
@@ -32,7 +27,7 @@ log = logging.getLogger("hookgate")
 T = TypeVar("T")
 
 
-class Runtime:
+class Runtime(Process):
     """Use it as ``async with Runtime(url, key, name="worker-1")``; one per process is enough.
 
     ``url``: the portal's origin; plain http only to this machine, unless ``allow_http`` says that the network is
@@ -60,22 +55,17 @@ class Runtime:
         if isinstance(python_handlers, str):
             raise TypeError("python_handlers is a list of package names")
         self.name = name or _default_name()
-        self.clock = clock
-        self.pacing = pacing or Pacing()
-        self.python_handlers = tuple(python_handlers)
-        self.portal = Portal(
-            url, key, name=self.name, timeout=timeout, allow_http=allow_http, transport=transport
+        pacing = pacing or Pacing()
+        portal = Portal(url, key, name=self.name, timeout=timeout, allow_http=allow_http, transport=transport)
+        super().__init__(
+            portal,
+            CallLog(portal, pacing, Spool(spool, portal.url), key),
+            pacing=pacing,
+            clock=clock,
+            python_handlers=tuple(python_handlers),
+            max_threads=max_threads,
         )
-        self.call_log = CallLog(self.portal, self.pacing, Spool(spool, self.portal.url), key)
-        self.waits = Waits(self.portal, self.pacing, clock)
-        self.executor = ThreadPoolExecutor(max_threads, thread_name_prefix="hookgate")
-        self.sessions: set[Session] = set()
-        self.detaching = False
-        self.closed = True
         self._pid = os.getpid()
-        self._sources: dict[tuple[str, str], RegistrySource] = {}
-        self._feeds: dict[str, AgentFeed] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
@@ -97,31 +87,9 @@ class Runtime:
     ) -> None:
         await self.aclose()
 
-    def detach(self) -> None:
-        """Shutdown has begun: whatever is cancelled from now on leaves its request pending. Safe to call
-        from a signal handler of the loop."""
-        self.detaching = True
-
     async def aclose(self) -> None:
         """Leave every session, send what is left for a bounded time, close the connections."""
-        if self.closed:
-            return
-        self.detaching = True
-        for session in list(self.sessions):
-            session.leave()
-        self.closed = True
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=self.pacing.close_bound)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        await self.call_log.close()
-        for feed in self._feeds.values():
-            await feed.aclose()
-        for source in self._sources.values():
-            await source.close()
-        await self.portal.close()
-        self.executor.shutdown(wait=False)
+        await self.close()
 
     def session(
         self,
@@ -155,60 +123,12 @@ class Runtime:
             stubs=stubs,
         )
 
-    def open_child(
-        self,
-        parent: Session,
-        agent: str,
-        on_event: OnEvent | None,
-        *,
-        surface: str,
-        path: str,
-        parent_request: str | None,
-    ) -> Session:
-        """A delegate's session. Within an evaluation it is one too: nobody may be asked there."""
-        return Session(
-            self,
-            agent,
-            surface="eval" if parent.surface == "eval" else surface,
-            user=parent.initiator,
-            conversation_id=parent.conversation_id,
-            on_event=on_event,
-            stubs=parent.stubs,
-            depth=parent.depth + 1,
-            path=path,
-            parent_request=parent_request,
-        )
-
     async def announce_tools(self, agent: str, tools: Sequence[Mapping[str, Any]]) -> None:
         """Tell the portal which tools this runtime has: [{name, description, input_schema}]. Shown to the
         admin who writes filters. Raises Unreachable and Refused of `hookgate.portal`."""
         await self.portal.call(
             "PUT", f"agents/{quote(agent, safe='')}/tools", body={"tools": [dict(tool) for tool in tools]}
         )
-
-    def source(self, agent: str, surface: str) -> RegistrySource:
-        """The registry source that all sessions of one agent and surface share."""
-        key = (agent, surface)
-        if key not in self._sources:
-            self._sources[key] = RegistrySource(self.portal, agent, surface, self.clock)
-        return self._sources[key]
-
-    def feed(self, agent: str) -> AgentFeed:
-        """The event stream that all sessions of one agent share."""
-        if agent not in self._feeds:
-            self._feeds[agent] = AgentFeed(self.portal, agent, self.pacing, self.waits)
-        return self._feeds[agent]
-
-    async def run_plain(self, function: Callable[..., Any], *args: Any) -> End:
-        """How a tool's plain code ends; it runs in one of the tools' threads."""
-        return await threads.call_plain(function, *args, executor=self.executor)
-
-    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something beside the calls; `aclose` waits for it, for a bounded time."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def read_environment() -> tuple[str, str]:

@@ -6,19 +6,15 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hookgate.catalogue import LimitVerdict
 from hookgate.context import HookContext
+from hookgate.environment import CallEnvironment, LogSettings
 from hookgate.portal import Unreachable
 from hookgate.result import HookResult
 from hookgate.spool import SpoolFailed
-
-if TYPE_CHECKING:
-    from hookgate.manifest import Manifest
-    from hookgate.session import Session
-
 
 log = logging.getLogger("hookgate")
 
@@ -26,25 +22,18 @@ log = logging.getLogger("hookgate")
 class SessionServices:
     """Implements `hookgate.catalogue.HookServices`."""
 
-    def __init__(self, session: Session) -> None:
-        self.max_queued = 10_000
-        self.log_redact: tuple[str, ...] = ()
-        self.log_results = False
-        self._session = session
-        self._manifest: Manifest | None = None
-
-    def prepare(self, manifest: Manifest) -> None:
-        """Serve the hooks of this registry from now on."""
-        self._manifest = manifest
+    def __init__(self, environment: CallEnvironment) -> None:
+        self._env = environment
 
     @property
     def read_only(self) -> bool:
-        return self._manifest is None or self._manifest.state.read_only
+        manifest = self._env.manifest
+        return manifest is None or manifest.state.read_only
 
     def check_call_log(self) -> str | None:
-        call_log, agent = self._session.runtime.call_log, self._session.agent
+        call_log, agent = self._env.process.call_log, self._env.agent
         waiting = call_log.waiting(agent)
-        if waiting >= self.max_queued:
+        if waiting >= self._env.log_settings.max_queued:
             return f"the portal has not taken call-log entries for too long: {waiting} are waiting"
         try:
             call_log.check(agent)
@@ -53,33 +42,32 @@ class SessionServices:
         return None
 
     def placeholders(self) -> Mapping[str, str]:
-        initiator = self._session.initiator or {}
+        initiator = self._env.initiator or {}
         user = initiator.get("name") or initiator.get("email") or initiator.get("id") or ""
-        agent = self._manifest.agent if self._manifest else None
+        manifest = self._env.manifest
+        agent = manifest.agent if manifest else None
         return {
-            "date": _today(self._manifest.time_zone if self._manifest else "UTC"),
+            "date": _today(manifest.time_zone if manifest else "UTC"),
             "organization": agent.organization if agent else "",
-            "agent": agent.slug if agent else self._session.agent,
+            "agent": agent.slug if agent else self._env.agent,
             "user": str(user),
         }
 
     def set_call_log(self, *, max_queued: int, redact: tuple[str, ...], results: bool) -> None:
-        self.max_queued = max_queued
-        self.log_redact = redact
-        self.log_results = results
+        self._env.log_settings = LogSettings(max_queued, redact, results)
 
     def record_call(self, context: HookContext) -> None:
-        self._session.record(self._session.find_call(context.metadata["call_id"]))
+        self._env.record(self._env.find_call(context.metadata["call_id"]))
 
     async def request_approval(self, context: HookContext) -> HookResult:
-        return await self._session.find_call(context.metadata["call_id"]).request_approval()
+        return await self._env.find_call(context.metadata["call_id"]).request_approval()
 
     async def acquire_limit(self, *, hook_id: str, connector: str, call_id: str) -> LimitVerdict:
         body = {
             "agent": self._slug, "hook": hook_id, "connector": connector,
-            "user": self._session.user_id, "call": call_id,
+            "user": self._env.user_id, "call": call_id,
         }  # fmt: skip
-        portal = self._session.runtime.portal
+        portal = self._env.process.portal
         try:
             reply = await portal.call("POST", "limits/acquire", body=body)
         except Unreachable as error:
@@ -91,12 +79,12 @@ class SessionServices:
 
     async def send_notice(self, *, channel: str, text: str, patience: float | None) -> bool:
         body = {"text": text, "agent": self._slug}
-        runtime = self._session.runtime
-        sending = runtime.portal.call("POST", f"channels/{channel}/messages", body=body)
+        process = self._env.process
+        sending = process.portal.call("POST", f"channels/{channel}/messages", body=body)
         if patience is None:
             await sending
             return True
-        task = runtime.background(sending)
+        task = process.background(sending)
         await asyncio.wait({task}, timeout=patience)
         if task.done():
             task.result()
@@ -106,7 +94,8 @@ class SessionServices:
 
     @property
     def _slug(self) -> str:
-        return self._manifest.agent.slug if self._manifest else self._session.agent
+        manifest = self._env.manifest
+        return manifest.agent.slug if manifest else self._env.agent
 
 
 def _today(zone: str) -> str:

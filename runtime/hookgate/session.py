@@ -7,34 +7,26 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from hookgate import call_ids, callbacks, entries, explanations, gate, handlers, signatures, users
+from hookgate import acting, call_ids, gate, signatures, users
 from hookgate.approval import Approval
-from hookgate.call import Blocked, ToolCall
-from hookgate.catalogue import AUDIT_LOG
-from hookgate.chains import Bound, Chains
+from hookgate.call import ToolCall
 from hookgate.composition import run_chain
-from hookgate.context import HookContext, Subject, ToolFacts
-from hookgate.delegation import Delegation, Delegations
+from hookgate.delegation import MAX_DEPTH, DelegationRefused, Delegations
+from hookgate.environment import CallEnvironment, OnEvent
 from hookgate.events import TOOL_POINTS, HookEvent
-from hookgate.manifest import SURFACES, HookSpec, Manifest, State
-from hookgate.portal import Refused
-from hookgate.registry import HookRegistry
-from hookgate.result import MergedResult, Outcome
+from hookgate.manifest import SURFACES
+from hookgate.process import Process
+from hookgate.record import CalledBy
+from hookgate.result import Blocked, MergedResult, Outcome
 from hookgate.running import InCaller
 from hookgate.services import SessionServices
-from hookgate.spool import SpoolFailed
-
-if TYPE_CHECKING:
-    from hookgate.runtime import Runtime
 
 log = logging.getLogger("hookgate")
 
-OnEvent = Callable[[dict[str, Any]], Any]
 
-
-class Session:
+class Session(CallEnvironment):
     """Made by `Runtime.session`; use it as ``async with``.
 
     ``context`` is the text that SessionStart hooks want in the first prompt. ``hooks`` holds the
@@ -43,7 +35,7 @@ class Session:
 
     def __init__(
         self,
-        runtime: Runtime,
+        process: Process,
         agent: str,
         *,
         surface: str,
@@ -57,48 +49,41 @@ class Session:
     ) -> None:
         if surface not in SURFACES:
             raise ValueError(f"surface must be one of {', '.join(SURFACES)}, not {surface!r}")
-        self.id = str(uuid.uuid4())
-        self.agent, self.surface = agent, surface
-        self.conversation_id = call_ids.take_conversation(conversation_id, self.id)
-        self.initiator = None if user is None else users.read(user)
-        self.user_id = self.initiator["id"] if self.initiator else None
-        self.parent_request = parent_request
-        self.stubs = signatures.check_all(stubs or {})
-        self.hooks, self.context = HookRegistry(), ""
-        self.depth, self.path = depth, path
-        self.delegations = Delegations(path)
-        self.runtime = runtime
+        own_id = str(uuid.uuid4())
+        by = CalledBy(
+            session_id=own_id,
+            agent=agent,
+            surface=surface,
+            conversation_id=call_ids.take_conversation(conversation_id, own_id),
+            initiator=None if user is None else users.read(user),
+            path=path,
+            parent_request=parent_request,
+        )
+        super().__init__(process, by, stubs=signatures.check_all(stubs or {}), on_event=on_event)
         self.services = SessionServices(self)
+        self.depth, self.delegations = depth, Delegations(path)
         self.delegation: Delegation | None = None
-        self.leaving, self._on_event = False, on_event
-        self.manifest: Manifest | None = None
-        self._source, self._feed = runtime.source(agent, surface), runtime.feed(agent)
-        self._stops = 0
-        self._stopped: str | None = None
-        self._subject: Subject | None = None
-        self._started, self._starting = False, asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
-        self._calls: dict[str, ToolCall] = {}
 
     @property
     def stopped(self) -> str | None:
         """Why this session runs nothing any more; None while it may."""
-        return self._stopped
+        return self.stop_reason
 
     async def __aenter__(self) -> Self:
         self._owner = asyncio.current_task()
-        self.runtime.sessions.add(self)
-        self._feed.open(self._source)
+        self.process.sessions.add(self)
+        self.feed.open(self.source)
         try:
             # A new session asks anew, also where an earlier one was refused.
-            await self._source.refresh(force=self._source.stopped is not None)
-            self._stops = self._source.stops
+            await self.source.refresh(force=self.source.stopped is not None)
+            self.stops = self.source.stops
             await self.take_registry()
         except Blocked as error:
             log.warning("session of %s begins without a registry: %s", self.agent, error.reason)
         except BaseException:
             self.leave()
-            self.runtime.sessions.discard(self)
+            self.process.sessions.discard(self)
             raise
         return self
 
@@ -108,16 +93,16 @@ class Session:
         already_left = self.leaving
         # First of all: what is cancelled from here on leaves its request pending.
         self.leave()
-        self.runtime.sessions.discard(self)
+        self.process.sessions.discard(self)
         if self.manifest is not None and not already_left and not self.manifest.bypass:
-            await self._run_point(HookEvent.SESSION_END, reason="error" if error else "exit")
+            await self.run_point(HookEvent.SESSION_END, reason="error" if error else "exit")
 
     def leave(self) -> None:
         """Detach: calls that wait for people end as blocked, their requests stay pending."""
         if not self.leaving:
-            self._feed.close(self._source)
+            self.feed.close(self.source)
         self.leaving = True
-        for call in list(self._calls.values()):
+        for call in list(self.calls.values()):
             if call.approval is not None:
                 call.approval.detach()
 
@@ -153,7 +138,7 @@ class Session:
             summary=summary,
             plain=plain,
         )
-        self._calls[call.id] = call
+        self.calls[call.id] = call
         try:
             return await call.run()
         except BaseException as error:
@@ -162,13 +147,13 @@ class Session:
                 await self._abandon(call)
             raise
         finally:
-            self._calls.pop(call.id, None)
+            self.calls.pop(call.id, None)
 
     async def cancel(self, tool_call_id: str) -> bool:
         """Take back the request of a call that waits for people. True only if its tool will not run; False when
         there is no request, when it was decided already, or when the portal can't be reached."""
         # Calls may share an id, and then a request: none of them may run.
-        named = [call for call in self._calls.values() if tool_call_id in (call.tool_call_id, call.key)]
+        named = [call for call in self.calls.values() if tool_call_id in (call.tool_call_id, call.key)]
         asked = [call.approval for call in named if call.approval is not None]
         if not asked or any(call.executing for call in named):
             return False
@@ -227,173 +212,113 @@ class Session:
         """
         return Delegation(self, agent, on_event or self._on_event, surface, name)
 
-    async def take_registry(self) -> tuple[Manifest, Chains]:
-        """The registry that holds now. Raises Blocked when no tool may run."""
-        if self._stopped is None and not self.leaving:
-            await self._source.refresh()
-        if self.leaving or self.runtime.closed:
-            raise Blocked("session", "the session was left")
-        manifest = self._usable_registry()
-        if manifest is not self.manifest:
-            self._adopt(manifest)
-        await self._start()
-        return manifest, self.hooks.chains()
-
-    def _usable_registry(self) -> Manifest:
-        if self._stops != self._source.stops:
-            # Also where another session has been let in since.
-            self._stopped = self._stopped or self._source.last_stop
-        obstacle = self._stopped or self._source.obstacle()
-        manifest = self._source.manifest
-        if obstacle is not None or manifest is None:
-            raise Blocked("registry", obstacle or "no registry")
-        return manifest
-
-    async def judge_now(self) -> State:
-        """The switches of this moment, for a call that began earlier. Raises Blocked when it may not go on."""
-        if self._source.obstacle() is not None:
-            await self._source.refresh()
-        return self._usable_registry().state
-
-    def _adopt(self, manifest: Manifest) -> None:
-        """Make the hooks of a new registry. All or nothing: one that can't run leaves none."""
-        self.manifest = None
-        self.services.prepare(manifest)
-        try:
-            bound = [self._bind(spec) for spec in manifest.hooks]
-        except handlers.HandlerUnusable as error:
-            raise Blocked("registry", f"handler_unsupported: {error}") from error
-        agent = manifest.agent
-        self._subject = Subject(
-            {"id": agent.id, "slug": agent.slug, "organization": agent.organization},
-            users.in_conditions(self.initiator) if self.initiator else None,
-        )
-        self.hooks.declare(bound)
-        self.manifest = manifest
-        if not manifest.bypass:
-            self.runtime.call_log.admit(self.agent, agent.organization, agent.slug)
-
-    def _bind(self, spec: HookSpec) -> Bound:
-        if spec.handler is not None:
-            return Bound.of_spec(spec, handlers.load(spec, spec.handler, self.runtime.python_handlers))
-        assert spec.entry is not None
-        return Bound.of_spec(spec, spec.entry.create(spec, self.services))
-
-    async def _start(self) -> None:
-        """Run the SessionStart hooks once; calls that come meanwhile wait for them."""
-        if self._started:
-            return
-        async with self._starting:
-            if self._started:
-                return
-            assert self.manifest is not None
-            if not self.manifest.bypass:
-                merged = await self._run_point(HookEvent.SESSION_START, source="startup")
-                if not merged.allow:
-                    self._stopped = f"{merged.blocked_by} failed at SessionStart: {merged.error}"
-                    raise Blocked("registry", self._stopped)
-                self.context = merged.additional_context or ""
-            self._started = True
-
-    async def _run_point(self, event: HookEvent, **fields: Any) -> MergedResult:
-        context = self.make_context(event, **fields)
-        return await run_chain(self.hooks.chains().select(event, ""), context, failures=self.hooks.failures)
-
-    def make_context(
-        self,
-        event: HookEvent,
-        *,
-        tool: ToolFacts | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        **fields: Any,
-    ) -> HookContext:
-        """A context with everything that the session knows."""
-        manifest = self.manifest
-        known = {
-            "tool_call_id": None,
-            **(metadata or {}),
-            "org_id": manifest.agent.organization if manifest else None,
-            "conversation_id": self.conversation_id,
-            "connector": tool.connector if tool else None,
-            "action": tool.action if tool else None,
-            "writes": tool.writes if tool else None,
-            "requires_confirmation": tool.requires_confirmation if tool else None,
-        }
-        return HookContext(
-            event,
-            agent_id=manifest.agent.id if manifest else None,
-            user_id=self.user_id,
-            conversation_id=self.conversation_id,
-            session_id=self.id,
-            surface=self.surface,
-            metadata=known,
-            tool=tool,
-            subject=self._subject,
-            **fields,
-        )
-
-    def find_call(self, call_id: str) -> ToolCall:
-        """A call that is under way. Raises KeyError."""
-        return self._calls[call_id]
-
-    def open_approval(self) -> Approval:
-        """A confirmation request that is not posted yet."""
-        of = self.runtime
-        return Approval(of.portal, of.pacing, of.clock, self.announce, of.waits, self._feed)
-
-    def report_outcome(self, approval: Approval, status: str, detail: str | None) -> None:
-        """Report in the background; the call doesn't wait for it, and its loss changes nothing here."""
-        self.runtime.background(approval.report(status, detail))
-
-    def record(self, call: ToolCall) -> None:
-        """Queue the call's log entry, once."""
-        if call.recorded or self.surface == "eval":
-            return
-        call.recorded = True
-        services = self.services
-        entry = entries.write(call, redact=services.log_redact, results=services.log_results)
-        self.runtime.call_log.add(self.agent, entry, max_queued=services.max_queued)
-
-    def mark(self, call: ToolCall, status: Literal["cancelled", "unknown"]) -> None:
-        """Keep on disk what is to be said of the call should this process die. Raises Blocked."""
-        if self.surface == "eval":
-            return
-        entry = entries.write_mark(call, status, redact=self.services.log_redact)
-        try:
-            self.runtime.call_log.mark(self.agent, entry)
-        except SpoolFailed as error:
-            call.merged.trace.append(
-                {"hook": AUDIT_LOG, "outcome": "failed_denied", "ms": 0.0, "changed": []}
-            )
-            raise Blocked(AUDIT_LOG, str(error)) from None
-
-    def note_refusal(self, error: Exception) -> None:
-        """The portal knows this key no more, which ends the session, or these rules, which are asked for again."""
-        if isinstance(error, Refused) and error.status == 401:
-            self._stopped = explanations.refused_registry(self.agent, error)
-        elif isinstance(error, Refused) and error.code == "unknown_registry":
-            self._source.invalidate()
-
-    async def announce(self, kind: str, fields: dict[str, Any]) -> None:
-        """Tell `on_event`; what it raises is logged and changes nothing."""
-        if self._on_event is None:
-            return
-        await callbacks.tell(self._on_event, {"type": kind, **fields})
-
     async def _abandon(self, call: ToolCall) -> None:
         """A call's task was cancelled. Its request is taken back, unless the whole session is being left."""
         approval, owner = call.approval, self._owner
-        if approval is None or call.executing or self.leaving or self.runtime.detaching:
+        if approval is None or call.executing or self.leaving or self.process.detaching:
             return
         unwinding = owner is None or owner.done() or owner.cancelling() or owner is asyncio.current_task()
         if unwinding:
             # A cancelled owner is about to leave, or goes on after a time-out: a moment will show.
-            self.runtime.background(self._cancel_unless_leaving(approval))
+            self.process.background(self._cancel_unless_leaving(approval))
             return
-        giving_up = {self.runtime.background(approval.abandon())}
-        await asyncio.wait(giving_up, timeout=self.runtime.pacing.cancel_bound)
+        giving_up = {self.process.background(approval.abandon())}
+        await asyncio.wait(giving_up, timeout=self.process.pacing.cancel_bound)
 
     async def _cancel_unless_leaving(self, approval: Approval) -> None:
-        await asyncio.sleep(self.runtime.pacing.detach_grace)
-        if not self.leaving and not self.runtime.detaching:
+        await asyncio.sleep(self.process.pacing.detach_grace)
+        if not self.leaving and not self.process.detaching:
             await approval.abandon()
+
+
+class Delegation:
+    """``async with session.delegate("researcher") as child``."""
+
+    def __init__(
+        self,
+        parent: Session,
+        agent: str,
+        on_event: Callable[[dict[str, Any]], Any] | None,
+        surface: Literal["subagent", "workflow"],
+        name: str | None = None,
+    ) -> None:
+        self._name = None if name is None else call_ids.check("name", name)
+        self._path = ""
+        self._parent = parent
+        self._agent = agent
+        self._on_event = on_event
+        self._surface = surface
+        self._child: Session | None = None
+        self._may_stop = False
+
+    async def __aenter__(self) -> Session:
+        parent = self._parent
+        try:
+            manifest, _ = await parent.take_registry()
+        except Blocked as error:
+            raise DelegationRefused(error.reason) from None
+        if manifest.state.halted:
+            raise DelegationRefused(manifest.state.reason or "the agent is halted")
+        if self._agent not in manifest.may_delegate_to:
+            raise DelegationRefused(f"{manifest.agent.slug} may not delegate to {self._agent}")
+        if parent.depth >= MAX_DEPTH:
+            raise DelegationRefused(f"delegation is at most {MAX_DEPTH} deep")
+        call = acting.current()
+        within = call.key if call is not None and call.session_id == parent.id else None
+        self._path = parent.delegations.take(self._agent, self._name, within)
+        try:
+            return await self._open(call)
+        except BaseException:
+            parent.delegations.take_back(self._agent, self._path, within)
+            raise
+
+    async def _open(self, call: acting.Acting | None) -> Session:
+        parent = self._parent
+        started = await parent.emit(HookEvent.SUBAGENT_START, source=self._agent)
+        if not started.allow:
+            raise DelegationRefused(f"{started.blocked_by}: {started.error}")
+        child = Session(
+            parent.process,
+            self._agent,
+            # Within an evaluation it is one too: nobody may be asked there.
+            surface="eval" if parent.surface == "eval" else self._surface,
+            user=parent.initiator,
+            conversation_id=parent.conversation_id,
+            on_event=self._on_event,
+            stubs=parent.stubs,
+            depth=parent.depth + 1,
+            path=self._path,
+            parent_request=(call and call.request_id) or parent.by.parent_request,
+        )
+        await child.__aenter__()
+        try:
+            await child.take_registry()
+        except Blocked as error:
+            child.leave()
+            parent.process.sessions.discard(child)
+            raise DelegationRefused(f"{self._agent} can't run: {error.reason}") from None
+        if started.additional_context:
+            child.context = "\n\n".join(filter(None, (child.context, started.additional_context)))
+        self._child = child
+        child.delegation = self
+        return child
+
+    async def may_stop(self, reason: str | None, metadata: dict[str, Any]) -> MergedResult:
+        """Ask the caller's SubagentStop hooks whether the delegate may end."""
+        merged = await self._parent.emit(
+            HookEvent.SUBAGENT_STOP, source=self._agent, reason=reason, metadata=metadata
+        )
+        self._may_stop = merged.allow
+        return merged
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._child is not None
+        try:
+            await self._child.__aexit__(kind, error, traceback)
+        finally:
+            self._parent.delegations.give_back(self._agent, self._path)
+        # `may_stop` has told these hooks already, if it let the delegate go.
+        if not (self._may_stop or self._parent.leaving):
+            await self._parent.emit(HookEvent.SUBAGENT_STOP, source=self._agent)

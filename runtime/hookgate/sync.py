@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hookgate import delegation, loopthread, origin, portal_url
+from hookgate import acting, loopthread, origin, portal_url
 from hookgate.bounded import End
 from hookgate.events import HookEvent
 from hookgate.loopthread import LoopThread
@@ -18,9 +18,8 @@ from hookgate.running import InCaller
 from hookgate.runtime import Runtime, read_environment
 
 if TYPE_CHECKING:
-    from hookgate.delegation import Delegation
     from hookgate.registry import HookRegistry
-    from hookgate.session import Session
+    from hookgate.session import Delegation, Session
 
 
 class SyncRuntime:
@@ -179,12 +178,12 @@ class _Job:
         self._function = function
         self._args = args
         # The caller's thread has a context of its own, in which no call is under way.
-        self._acting = delegation.current()
+        self._acting = acting.current()
 
     def run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run it and tell the loop how it ended. Raises only what is meant for the program."""
         try:
-            with delegation.acting(self._acting):
+            with acting.acting(self._acting):
                 end = End(self._function(*self._args))
         except BaseException as error:
             if origin.is_programs(error):

@@ -294,7 +294,7 @@ def test_evaluation_asks_nobody_and_runs_nothing_that_writes_without_a_stub() ->
                 assert (len(tool.runs), stub.runs, portal.confirmations) == (1, [{"a": 1}], {})
             portal.publish(switched(document, halted=True))
             async with runtime.session("procurement", surface="eval", stubs=stubs) as session:
-                await session._source.refresh(force=True)
+                await session.source.refresh(force=True)
                 assert (await session.call_tool("oa__read", {}, execute=tool)).blocked_by == "halted"
 
     asyncio.run(run())

@@ -14,7 +14,6 @@ import hookgate
 import pytest
 from hookgate import HookContext, HookResult, Outcome, OutcomeUnknown, ToolBlocked
 from hookgate.addresses import NotAnAddress
-from hookgate.call import Blocked
 from hookgate.canonical import NotCanonical
 from hookgate.catalogue.entry import ParamsInvalid
 from hookgate.catalogue.services import LimitVerdict
@@ -22,7 +21,7 @@ from hookgate.context import Subject, ToolFacts
 from hookgate.loops import dag, react
 from hookgate.portal import Refused, Reply, Unreachable
 from hookgate.reading import ManifestInvalid
-from hookgate.result import MergedResult
+from hookgate.result import Blocked, MergedResult
 
 from tests.runtime.gating import gated, pay
 

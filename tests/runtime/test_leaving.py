@@ -148,7 +148,7 @@ def test_a_runtime_that_detaches_first_cancels_nothing() -> None:
         async with gated() as (portal, session, tool):
             task = pay(session, tool)
             (request,) = await portal.pending()
-            session.runtime.detach()
+            session.process.detach()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

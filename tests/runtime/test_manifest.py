@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 import pytest
-from hookgate import manifest as manifests
 from hookgate.canonical import digest
 from hookgate.manifest import ManifestInvalid, manifest_digest, parse
+from hookgate.spec import Handler
 
 from tests.runtime.documents import attached, evaluation, handler, hook, manifest, seal, switched
 
@@ -30,7 +30,7 @@ def test_a_manifest_is_read_as_it_stands() -> None:
     assert limit.params == {"max_calls": 10, "window_seconds": 60}
     assert (parsed.hooks[1].on_error, parsed.hooks[1].handler) == (
         "deny",
-        manifests.Handler("python", CAP, 5.0),
+        Handler("python", CAP, 5.0),
     )
     assert parse(manifest(handler(CAP, point="PostToolUse"))).hooks[0].on_error == "allow"
 

@@ -16,7 +16,7 @@ from typing import Any
 import pydantic
 import pytest
 from hookgate import HookContext, HookResult, PostToolUseHook, PreToolUseHook
-from hookgate.observations import as_text
+from hookgate.result_text import as_text
 
 from tests.runtime.documents import attached, manifest
 from tests.runtime.gating import always

@@ -11,7 +11,7 @@ import pytest
 from hookgate.catalogue import CATALOGUE
 from hookgate.catalogue.limits import shorten
 from hookgate.graphemes import find_boundary
-from hookgate.observations import as_text
+from hookgate.result_text import as_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

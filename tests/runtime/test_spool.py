@@ -116,7 +116,7 @@ def test_whatever_ends_a_call_there_is_one_entry(spool: Path) -> None:
                 await leaving
             portal.publish(switched(document, halted=True))
             async with runtime.session("procurement") as session:
-                await session._source.refresh(force=True)
+                await session.source.refresh(force=True)
                 await session.call_tool("oa__read", {}, execute=Tool())
             async with runtime.session("elsewhere") as session:
                 await session.call_tool("oa__read", {}, execute=Tool())

@@ -10,12 +10,11 @@ from types import MappingProxyType
 from typing import Final
 
 from hookgate.catalogue import guards, limits, messages
-from hookgate.catalogue.entry import CatalogueEntry, OnError, ParamsInvalid
+from hookgate.catalogue.entry import CatalogueEntry, ParamsInvalid
 from hookgate.catalogue.services import HookServices, LimitVerdict
 
 __all__ = [
-    "ATTACHED", "AUDIT_LOG", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "OnError",
-    "ParamsInvalid",
+    "ATTACHED", "AUDIT_LOG", "CATALOGUE", "GATE", "CatalogueEntry", "HookServices", "LimitVerdict", "ParamsInvalid",
 ]  # fmt: skip
 
 GATE: Final = "approval_gate"

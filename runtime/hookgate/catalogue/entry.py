@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hookgate.copying import Copied
 from hookgate.events import HookEvent
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from hookgate.catalogue.services import HookServices
     from hookgate.hook import Hook
-    from hookgate.manifest import HookSpec
-
-OnError = Literal["deny", "allow"]
+    from hookgate.spec import HookSpec, OnError
 
 
 class ParamsInvalid(Copied, ValueError):

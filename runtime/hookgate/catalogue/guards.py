@@ -11,7 +11,7 @@ from hookgate.result import HookResult
 
 if TYPE_CHECKING:
     from hookgate.catalogue.services import HookServices
-    from hookgate.manifest import HookSpec
+    from hookgate.spec import HookSpec
 
 
 class ApprovalGate(Hook):

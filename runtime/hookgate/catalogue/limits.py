@@ -10,12 +10,12 @@ from hookgate.context import HookContext, read_result
 from hookgate.events import HookEvent
 from hookgate.graphemes import find_boundary
 from hookgate.hook import Hook
-from hookgate.observations import as_text
 from hookgate.result import HookResult
+from hookgate.result_text import as_text
 
 if TYPE_CHECKING:
     from hookgate.catalogue.services import HookServices
-    from hookgate.manifest import HookSpec
+    from hookgate.spec import HookSpec
 
 
 class ConnectorRateLimit(Hook):

@@ -12,7 +12,7 @@ from hookgate.result import HookResult
 
 if TYPE_CHECKING:
     from hookgate.catalogue.services import HookServices
-    from hookgate.manifest import HookSpec
+    from hookgate.spec import HookSpec
 
 
 # Seconds for which a call waits for a notice that it doesn't depend on.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from hookgate import call_ids
-from hookgate.runtime import Runtime
+from hookgate.process import Process
 from hookgate.session import Session
 
 # What is remembered: conversations of a runtime, and calls of a conversation. The oldest go first.
@@ -79,15 +79,15 @@ class RunIds:
         self._conversation.finished[self._key] += 1
 
 
-_known: Final[WeakKeyDictionary[Runtime, OrderedDict[tuple[str, str, str], _Conversation]]] = (
+_known: Final[WeakKeyDictionary[Process, OrderedDict[tuple[str, str, str], _Conversation]]] = (
     WeakKeyDictionary()
 )
 
 
 def begin(session: Session, prompt: str, name: str | None = None) -> RunIds:
     """The ids for one run. With a ``name`` they begin with it, and are the run's alone in whatever process."""
-    conversations = _known.setdefault(session.runtime, OrderedDict())
-    key = (session.agent, session.path, session.conversation_id)
+    conversations = _known.setdefault(session.process, OrderedDict())
+    key = (session.agent, session.by.path, session.conversation_id)
     conversation = conversations.setdefault(key, _Conversation())
     conversations.move_to_end(key)
     if len(conversations) > _CONVERSATIONS:
