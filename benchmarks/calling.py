@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from hookgate import Runtime
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from benchmarks.measure import Figure, alternate, typical
 from tests.runtime.documents import manifest

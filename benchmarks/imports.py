@@ -20,7 +20,7 @@ def run() -> list[Figure]:
         ("import_runtime", "from hookgate import Runtime", "import httpx"),
         (
             "first_condition",
-            "from hookgate.matching import compile_condition; "
+            "from hookgate.matching.matching import compile_condition; "
             "compile_condition('args.a > 1').evaluate({'args': {'a': 2}})",
             "import httpx",
         ),

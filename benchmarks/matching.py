@@ -6,8 +6,8 @@ from typing import Any
 
 import cel
 from hookgate import HookContext, HookEvent, HookRegistry
-from hookgate.chains import Bound
-from hookgate.matching import compile_condition, compile_tool_filter
+from hookgate.engine.chains import Bound
+from hookgate.matching.matching import compile_condition, compile_tool_filter
 
 from benchmarks.chains import Trivial
 from benchmarks.measure import Figure, alternate, typical

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 from hookgate import Runtime
-from hookgate.session import Session
-from hookgate.spool import Kept, Owner, Shelf, Spool
+from hookgate.journal.spool import Kept, Owner, Shelf, Spool
+from hookgate.session.session import Session
 
 from benchmarks.measure import Figure, alternate
 from benchmarks.stage import Stage

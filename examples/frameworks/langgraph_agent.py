@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hookgate import Runtime
-from hookgate.session import Session
+from hookgate import Runtime, Session
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.graph import START, MessagesState, StateGraph

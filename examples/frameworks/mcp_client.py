@@ -5,8 +5,7 @@ import sys
 import uuid
 from typing import Any
 
-from hookgate import Runtime
-from hookgate.session import Session
+from hookgate import Runtime, Session
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 

@@ -10,8 +10,7 @@ from typing import Any
 from agents import Agent, FunctionTool, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
 from agents.items import ToolCallOutputItem
 from agents.tool_context import ToolContext
-from hookgate import Runtime
-from hookgate.session import Session
+from hookgate import Runtime, Session
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from examples.frameworks import story

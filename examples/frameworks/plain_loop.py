@@ -5,8 +5,7 @@ import json
 import uuid
 from typing import Any
 
-from hookgate import Runtime
-from hookgate.session import Session
+from hookgate import Runtime, Session
 
 from examples.frameworks import story
 

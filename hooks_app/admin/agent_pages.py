@@ -10,7 +10,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from hookgate.catalogue import CATALOGUE
-from hookgate.manifest import SURFACES
+from hookgate.registry.manifest import SURFACES
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from hooks_app import switches

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from hookgate import matching
+from hookgate.matching import matching
 
 from hooks_app.admin.fields import JSONText
 from hooks_app.conditions import walks

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hookgate.events import HookEvent
-from hookgate.manifest import SURFACES
-from hookgate.matching import MatchError
+from hookgate.matching.matching import MatchError
+from hookgate.registry.manifest import SURFACES
 
 from hooks_app.conditions import parsing, shapes
 from hooks_app.conditions.shapes import Shape, Unknown

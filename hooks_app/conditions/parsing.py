@@ -4,8 +4,8 @@ import ast
 from functools import lru_cache
 from typing import Any
 
-from hookgate import work
-from hookgate.matching import MatchError
+from hookgate.matching import work
+from hookgate.matching.matching import MatchError
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 

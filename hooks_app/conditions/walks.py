@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from hookgate import matching
-from hookgate.matching import MatchError
-from hookgate.work import Walks
+from hookgate.matching import matching
+from hookgate.matching.matching import MatchError
+from hookgate.matching.work import Walks
 
 from hooks_app.conditions import parsing
 from hooks_app.conditions.tree import Call, Entries, Index, Items, Literal, Macro, Name, Node, Select, walk

@@ -5,7 +5,8 @@ from datetime import date
 from typing import Annotated, Any
 from zoneinfo import available_timezones
 
-from hookgate import addresses, matching
+from hookgate import addresses
+from hookgate.matching import matching
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import matching
+from hookgate.matching import matching
 
 from hooks_app.registry.manifest_inputs import Inputs
 from portal.lib import nearest

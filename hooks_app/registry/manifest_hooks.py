@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import matching, work
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
-from hookgate.manifest import GATE_PRIORITY
+from hookgate.matching import matching, work
+from hookgate.registry.manifest import GATE_PRIORITY
 
 from hooks_app.conditions import walks
 from hooks_app.registry.manifest_inputs import Faults, Inputs

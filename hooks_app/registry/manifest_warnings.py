@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import matching
 from hookgate.catalogue import CATALOGUE, ParamsInvalid
 from hookgate.events import TOOL_POINTS
+from hookgate.matching import matching
 
 from hooks_app.conditions import fitting
 from hooks_app.registry import known_tools, manifest_hooks

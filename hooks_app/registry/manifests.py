@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate import canonical, matching, work
+from hookgate import canonical
 from hookgate.catalogue import GATE
-from hookgate.manifest import SCHEMA, SURFACES, UTC, ManifestInvalid, manifest_digest, parse
+from hookgate.matching import matching, work
+from hookgate.registry.manifest import SCHEMA, SURFACES, UTC, ManifestInvalid, manifest_digest, parse
 
 from hooks_app.registry import manifest_checks, manifest_hooks
 from hooks_app.registry.manifest_inputs import Faults, Inputs, Tool

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookgate.context import HookContext
+    from hookgate.engine.hook_registry import HookRegistry
+    from hookgate.engine.signatures import by_name
     from hookgate.events import HookEvent
     from hookgate.hook import Hook, PostToolUseHook, PreToolUseHook, SessionStartHook
-    from hookgate.registry import HookRegistry
     from hookgate.result import HookResult, Outcome, OutcomeUnknown, ToolBlocked
     from hookgate.runtime import Runtime
-    from hookgate.signatures import by_name
-    from hookgate.sync import SyncRuntime
+    from hookgate.session.delegation import DelegationRefused
+    from hookgate.session.session import Delegation, Session
+    from hookgate.sync.sync import SyncRuntime
+    from hookgate.wire.portal import Refused, Unreachable
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Delegation",
+    "DelegationRefused",
     "Hook",
     "HookContext",
     "HookEvent",
@@ -27,28 +32,36 @@ __all__ = [
     "OutcomeUnknown",
     "PostToolUseHook",
     "PreToolUseHook",
+    "Refused",
     "Runtime",
+    "Session",
     "SessionStartHook",
     "SyncRuntime",
     "ToolBlocked",
+    "Unreachable",
     "by_name",
 ]
 
 _HOMES = {
+    "Delegation": "session.session",
+    "DelegationRefused": "session.delegation",
     "Hook": "hook",
     "HookContext": "context",
     "HookEvent": "events",
-    "HookRegistry": "registry",
+    "HookRegistry": "engine.hook_registry",
     "HookResult": "result",
     "Outcome": "result",
     "OutcomeUnknown": "result",
     "PostToolUseHook": "hook",
     "PreToolUseHook": "hook",
+    "Refused": "wire.portal",
     "Runtime": "runtime",
+    "Session": "session.session",
     "SessionStartHook": "hook",
-    "SyncRuntime": "sync",
+    "SyncRuntime": "sync.sync",
     "ToolBlocked": "result",
-    "by_name": "signatures",
+    "Unreachable": "wire.portal",
+    "by_name": "engine.signatures",
 }
 
 

@@ -2,7 +2,7 @@
 
 Whatever a tool or a hook raises is its own failure, `SystemExit` included. What passes is meant for the program: a
 signal handler's exception (Ctrl-C, an orderly shutdown, a task queue's time limit). A cancellation is told apart by
-who was cancelled (`hookgate.bounded`), never by its type.
+who was cancelled (`hookgate.engine.bounded`), never by its type.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
-from hookgate.calllog import CallLog
-from hookgate.environment import OnEvent
-from hookgate.pacing import Pacing
-from hookgate.portal import Portal
-from hookgate.process import Process
-from hookgate.session import Session
-from hookgate.spool import Spool
+from hookgate.journal.calllog import CallLog
+from hookgate.journal.spool import Spool
+from hookgate.session.environment import OnEvent
+from hookgate.session.process import Process
+from hookgate.session.session import Session
+from hookgate.wire.pacing import Pacing
+from hookgate.wire.portal import Portal
 
 if TYPE_CHECKING:
     import httpx
@@ -125,7 +125,7 @@ class Runtime(Process):
 
     async def announce_tools(self, agent: str, tools: Sequence[Mapping[str, Any]]) -> None:
         """Tell the portal which tools this runtime has: [{name, description, input_schema}]. Shown to the
-        admin who writes filters. Raises Unreachable and Refused of `hookgate.portal`."""
+        admin who writes filters. Raises Unreachable and Refused."""
         await self.portal.call(
             "PUT", f"agents/{quote(agent, safe='')}/tools", body={"tools": [dict(tool) for tool in tools]}
         )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hookgate import matching
 from hookgate.events import HookEvent
+from hookgate.matching import matching
 
 Mode = Literal["enforce", "observe"]
 OnError = Literal["deny", "allow"]

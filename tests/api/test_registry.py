@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from hookgate.manifest import parse
+from hookgate.registry.manifest import parse
 
 from hooks_app.governance import halting
 from hooks_app.models import RuntimeInstance

@@ -5,9 +5,9 @@ from typing import Any
 
 import cel
 import pytest
-from hookgate import manifest
-from hookgate.matching import VARIABLES, MatchError
-from hookgate.work import outline
+from hookgate.matching.matching import VARIABLES, MatchError
+from hookgate.matching.work import outline
+from hookgate.registry import manifest
 
 from hooks_app.conditions import parsing, walks
 from hooks_app.models import Agent

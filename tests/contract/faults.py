@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate import Outcome, Runtime
-from hookgate.portal import Unreachable
+from hookgate.wire.portal import Unreachable
 
 from tests.contract.breaking import BEFORE, Breaker, Plan, times
 from tests.contract.conftest import World

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hookgate import Runtime, SyncRuntime
-from hookgate.delegation import DelegationRefused
+from hookgate.session.delegation import DelegationRefused
 
 from examples.portal_process import ROOT
 from tests.contract.conftest import World

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.db import DatabaseError, connections
 from hookgate import Outcome, Runtime
-from hookgate.delegation import DelegationRefused
+from hookgate.session.delegation import DelegationRefused
 
 from hooks_app import confirmations
 from hooks_app.confirmations import Voter

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hookgate import Outcome
 from hookgate.catalogue import CATALOGUE
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from hooks_app.models import Agent
 from hooks_app.registry import heads

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 from hookgate import Outcome, Runtime, canonical
-from hookgate.pacing import Pacing
+from hookgate.wire.pacing import Pacing
 
 from channels_app.sandbox import samples
 from channels_app.sandbox.server import SandboxServer

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hookgate import manifest as runtime_manifest
+from hookgate.registry import manifest as runtime_manifest
 
 from hooks_app.models import Agent
 from hooks_app.registry import heads

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hookgate import Runtime
-from hookgate.pacing import Pacing
-from hookgate.session import Session
+from hookgate.session.session import Session
+from hookgate.wire.pacing import Pacing
 
 # Seconds between two calls that could not be made.
 PAUSE = 0.2

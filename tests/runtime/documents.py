@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from hookgate.catalogue import CATALOGUE
-from hookgate.manifest import manifest_digest
+from hookgate.registry.manifest import manifest_digest
 
 PAY = {
     "name": "oa__purchase_pay",

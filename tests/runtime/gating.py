@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from hookgate import Outcome
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from tests.runtime.documents import manifest
 from tests.runtime.fake_portal import FakePortal

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from hookgate import Runtime
-from hookgate.pacing import Pacing
+from hookgate.wire.pacing import Pacing
 
 from tests.runtime.fake_portal import KEY, FakePortal
 

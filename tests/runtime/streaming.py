@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hookgate import Runtime
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from tests.runtime.documents import manifest
 from tests.runtime.fake_portal import FakePortal

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from hookgate import bodies, proxies
-from hookgate.portal import Portal, Unreachable
+from hookgate.wire import bodies, proxies
+from hookgate.wire.portal import Portal, Unreachable
 
 MIB = 1024 * 1024
 VARIABLES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 CONDITION = """
-from hookgate.matching import compile_condition
+from hookgate.matching.matching import compile_condition
 condition = compile_condition("args.amount >= 50000 && args.to.matches('^x')")
 def verdict(amount):
     return condition.evaluate({"args": {"amount": amount, "to": "xy"}})
@@ -28,7 +28,7 @@ print(verdict(60000), cel.compile("1 < 2").execute({{}}), verdict(1))
 """
 THREADS = """
 import threading
-from hookgate import celmodule
+from hookgate.matching import celmodule
 start, found = threading.Barrier(16), []
 def load():
     start.wait()

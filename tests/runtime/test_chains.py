@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hookgate import HookContext, HookEvent, HookRegistry, HookResult, PostToolUseHook, PreToolUseHook
-from hookgate.chains import Bound
+from hookgate.engine.chains import Bound
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS
 from hookgate.hook import Hook
-from hookgate.matching import compile_condition, compile_tool_filter
+from hookgate.matching.matching import compile_condition, compile_tool_filter
 from hookgate.result import MergedResult
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from typing import Any
 
 import cel
 import pytest
-from hookgate.matching import MatchError, compile_condition
+from hookgate.matching.matching import MatchError, compile_condition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,8 +124,8 @@ def test_the_engine_is_imported_with_the_first_condition_and_not_before() -> Non
     code = """
 import sys
 from hookgate import HookContext, HookRegistry, HookResult, PreToolUseHook
-from hookgate.matching import compile_condition, compile_matcher, compile_tool_filter
-from hookgate.session import Session
+from hookgate.matching.matching import compile_condition, compile_matcher, compile_tool_filter
+from hookgate.session.session import Session
 class Guard(PreToolUseHook):
     tool_filter = "oa__*"
     async def execute(self, ctx):

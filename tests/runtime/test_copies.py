@@ -19,9 +19,9 @@ from hookgate.catalogue.entry import ParamsInvalid
 from hookgate.catalogue.services import LimitVerdict
 from hookgate.context import Subject, ToolFacts
 from hookgate.loops import dag, react
-from hookgate.portal import Refused, Reply, Unreachable
-from hookgate.reading import ManifestInvalid
+from hookgate.registry.reading import ManifestInvalid
 from hookgate.result import Blocked, MergedResult
+from hookgate.wire.portal import Refused, Reply, Unreachable
 
 from tests.runtime.gating import gated, pay
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hookgate import SyncRuntime, call_ids
-from hookgate.delegation import DelegationRefused
 from hookgate.loops import dag
-from hookgate.session import Session
+from hookgate.session.delegation import DelegationRefused
+from hookgate.session.session import Session
 
 from tests.runtime.documents import PAY, READ, manifest
 from tests.runtime.fake_portal import KEY, FakePortal

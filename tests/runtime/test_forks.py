@@ -22,7 +22,7 @@ from tests.runtime.harness import FAST, eventually
 PARENT = """
 import os, sys, time
 from hookgate import SyncRuntime
-from hookgate.pacing import Pacing
+from hookgate.wire.pacing import Pacing
 
 def fork_plain(work):
     if os.fork() == 0:
@@ -107,8 +107,8 @@ def test_what_a_killed_parent_left_is_taken_up_while_its_child_lives(way: str, t
 
 
 def test_a_child_keeps_what_has_the_number_of_a_file_that_was_closed(tmp_path: Path) -> None:
-    from hookgate.segment import Segment
-    from hookgate.spoolfolder import Owner
+    from hookgate.journal.segment import Segment
+    from hookgate.journal.spoolfolder import Owner
 
     segment = Segment.create(tmp_path, "http://127.0.0.1", Owner("acme", "procurement"))
     segment.remove()
@@ -125,8 +125,8 @@ def test_a_child_keeps_what_has_the_number_of_a_file_that_was_closed(tmp_path: P
 
 
 def test_a_child_removes_and_closes_nothing_of_its_parents(tmp_path: Path) -> None:
-    from hookgate.segment import Segment
-    from hookgate.spoolfolder import Owner
+    from hookgate.journal.segment import Segment
+    from hookgate.journal.spoolfolder import Owner
 
     segment = Segment.create(tmp_path, "http://127.0.0.1", Owner("acme", "procurement"))
     before = segment.size

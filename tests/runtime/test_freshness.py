@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hookgate import Outcome, Runtime
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from tests.runtime.documents import handler, hook, manifest, seal, switched
 from tests.runtime.fake_portal import KEY, FakePortal, Problem

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hookgate.handlers import HandlerUnusable, load
-from hookgate.manifest import parse
+from hookgate.engine.handlers import HandlerUnusable, load
+from hookgate.registry.manifest import parse
 
 from tests.runtime.documents import handler, manifest
 from tests.runtime.harness import Tool, serve
@@ -83,7 +83,7 @@ def test_importing_a_handler_ends_nothing(target: str, monkeypatch: pytest.Monke
     def exits(name: str) -> None:
         raise SystemExit(name)
 
-    monkeypatch.setattr("hookgate.handlers.importlib.import_module", exits)
+    monkeypatch.setattr("hookgate.engine.handlers.importlib.import_module", exits)
     with pytest.raises(HandlerUnusable, match=r"is not a module|SystemExit"):
         load_target(target, ["tests"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hookgate.loops import react
 from hookgate.loops.react import Reply, ToolRequest
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from tests.runtime.documents import manifest
 from tests.runtime.fake_portal import FakePortal

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hookgate.canonical import digest
-from hookgate.manifest import ManifestInvalid, manifest_digest, parse
+from hookgate.registry.manifest import ManifestInvalid, manifest_digest, parse
 from hookgate.spec import Handler
 
 from tests.runtime.documents import attached, evaluation, handler, hook, manifest, seal, switched
@@ -133,7 +133,7 @@ def test_unknown_additions_are_read_over() -> None:
 
 def test_importing_the_package_loads_no_client_no_models_and_no_expression_engine() -> None:
     code = (
-        "import sys, hookgate, hookgate.manifest, hookgate.catalogue, hookgate.gate;"
+        "import sys, hookgate, hookgate.registry.manifest, hookgate.catalogue, hookgate.session.gate;"
         "print([m for m in ('httpx', 'pydantic', 'cel', 'django') if m in sys.modules]);"
         "from hookgate import *;"
         "print([m for m in ('httpx', 'pydantic', 'cel', 'django') if m in sys.modules])"

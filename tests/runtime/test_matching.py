@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hookgate.matching import MatchError, compile_condition, compile_matcher, compile_tool_filter
+from hookgate.matching.matching import MatchError, compile_condition, compile_matcher, compile_tool_filter
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_a_hook_whose_question_is_async_has_failed_and_is_not_taken_for_a_yes() 
 def test_whatever_a_callback_raises_or_never_returns_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hookgate.callbacks._SECONDS", 0.05)
+    monkeypatch.setattr("hookgate.engine.callbacks._SECONDS", 0.05)
 
     def raising(error: BaseException) -> Any:
         def show(event: Any) -> None:

@@ -11,7 +11,7 @@ from types import FrameType
 
 import cel
 import pytest
-from hookgate.matching import MatchError, compile_condition, compile_matcher, compile_tool_filter
+from hookgate.matching.matching import MatchError, compile_condition, compile_matcher, compile_tool_filter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hookgate import HookContext, HookEvent, HookResult, PreToolUseHook
-from hookgate.delegation import DelegationRefused
 from hookgate.events import BLOCKING_POINTS
+from hookgate.session.delegation import DelegationRefused
 
 from tests.runtime import handlers_for_tests
 from tests.runtime.documents import evaluation, handler, hook, manifest, switched

@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hookgate import Runtime, spool
-from hookgate.segment import Segment
-from hookgate.spoolfolder import Owner, SpoolFailed, place, prepare
+from hookgate import Runtime
+from hookgate.journal import spool
+from hookgate.journal.segment import Segment
+from hookgate.journal.spoolfolder import Owner, SpoolFailed, place, prepare
 
 from tests.runtime.documents import READ, manifest
 from tests.runtime.fake_portal import KEY, FakePortal

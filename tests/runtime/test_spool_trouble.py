@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from hookgate import Runtime
-from hookgate.spoolfolder import choose
+from hookgate.journal.spoolfolder import choose
 
 from tests.runtime.caller import Orders
 from tests.runtime.documents import manifest

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hookgate import sse
-from hookgate.portal import Unreachable
+from hookgate.wire import sse
+from hookgate.wire.portal import Unreachable
 
 
 def test_the_parser_takes_any_pieces_and_line_ends() -> None:

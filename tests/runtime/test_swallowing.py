@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hookgate import HookContext, HookEvent, HookResult
 from hookgate.hook import Hook
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 from tests.runtime.documents import manifest
 from tests.runtime.gating import always, gated, pay

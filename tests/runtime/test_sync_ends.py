@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from hookgate import SyncRuntime
-from hookgate.loopthread import LoopGone
-from hookgate.threads import AbandonableThreads
+from hookgate.engine.threads import AbandonableThreads
+from hookgate.sync.loopthread import LoopGone
 
 from tests.machinery.live import until
 from tests.runtime.documents import manifest

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from hookgate import patterns, work
-from hookgate.matching import VARIABLES, MatchError, compile_condition
+from hookgate.matching import patterns, work
+from hookgate.matching.matching import VARIABLES, MatchError, compile_condition
 
 NESTED = "args.to.exists(i, args.blocked.exists(b, b == i))"
 WALKS = (("args.to", "args.blocked"),)

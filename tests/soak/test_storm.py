@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 from hookgate import Outcome, Runtime
-from hookgate.session import Session
-from hookgate.source import RegistrySource
+from hookgate.registry.source import RegistrySource
+from hookgate.session.session import Session
 
 from examples.portal_process import PortalProcess
 from tests import services

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from hookgate.manifest import SURFACES
+from hookgate.registry.manifest import SURFACES
 
 from hooks_app.management import arguments
 from hooks_app.registry import heads, publishing

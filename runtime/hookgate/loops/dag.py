@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
-from hookgate import signatures
-from hookgate.delegation import DelegationRefused
+from hookgate.engine import signatures
 from hookgate.origin import is_programs
 from hookgate.result import Outcome, describe_error
-from hookgate.session import Session
+from hookgate.session.delegation import DelegationRefused
+from hookgate.session.session import Session
 
 Tool = Callable[[dict[str, Any]], Any]
 Args = dict[str, Any] | Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -12,8 +12,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from hookgate import call_ids
-from hookgate.process import Process
-from hookgate.session import Session
+from hookgate.session.process import Process
+from hookgate.session.session import Session
 
 # What is remembered: conversations of a runtime, and calls of a conversation. The oldest go first.
 _CONVERSATIONS: Final = 10_000

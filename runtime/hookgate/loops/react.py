@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from hookgate import signatures
 from hookgate.copying import CopiedSlots
+from hookgate.engine import signatures
 from hookgate.events import HookEvent
 from hookgate.loops import naming
 from hookgate.origin import is_programs
 from hookgate.result import HookResult, Outcome, describe_error
-from hookgate.session import Session
+from hookgate.session.session import Session
 
 Message = dict[str, Any]
 Tool = Callable[[dict[str, Any]], Any]
