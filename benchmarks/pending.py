@@ -14,13 +14,14 @@ django.setup()
 
 from hooks_app.approvers import policies  # noqa: E402
 from hooks_app.models import Agent, ConfirmationRequest  # noqa: E402
+from hooks_app.models.policies import BUILT_IN  # noqa: E402
 from portal.lib import clock  # noqa: E402
 
 
 def make(agent: Agent, count: int) -> list[str]:
     """So many pending requests of ``agent``, open for an hour."""
     now = clock.now()
-    policy = policies.freeze(agent.organization, policies.BUILT_IN)
+    policy = policies.freeze(agent.organization, BUILT_IN)
     rows = [
         ConfirmationRequest(
             organization=agent.organization,

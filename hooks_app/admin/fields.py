@@ -17,7 +17,7 @@ from unfold.widgets import (
 
 from channels_app.models import Channel
 from hooks_app.models import Agent, ApprovalPolicy
-from hooks_app.registry.manifest_inputs import BUILT_IN_POLICY
+from hooks_app.models.policies import BUILT_IN
 from portal.admin.forms import Pick
 from portal.models import Organization
 
@@ -128,7 +128,7 @@ class PolicyChoice(_OneSlug):
     """An approval policy, or nothing: the next level decides."""
 
     model = ApprovalPolicy
-    always = {BUILT_IN_POLICY: _("default (built in, unless there is one of this name)")}
+    always = {BUILT_IN: _("default (built in, unless there is one of this name)")}
     nothing = _("– the next level decides –")
 
     def __init__(self, **kwargs: Any) -> None:

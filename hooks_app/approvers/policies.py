@@ -5,10 +5,9 @@ from typing import Any
 from uuid import UUID
 
 from hooks_app.models import ApprovalPolicy
+from hooks_app.models.policies import BUILT_IN
 from portal.lib.problems import FieldError, Problem
 from portal.models import Organization
-
-BUILT_IN = "default"
 
 # The keys of the configuration file that are frozen as they stand.
 _PLAIN_KEYS = (

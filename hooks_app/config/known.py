@@ -5,10 +5,10 @@ from typing import Any, Self
 
 from channels_app.models import Channel
 from hooks_app.models import Agent, ApprovalPolicy
+from hooks_app.models.policies import BUILT_IN
 from portal.models import Group, Membership
 
 # The policy that exists without being declared.
-BUILT_IN_POLICY = "default"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,6 @@ class Known:
             members=names("members", "user", Membership.objects, "user__username"),
             groups=names("groups", "slug", Group.objects, "slug"),
             channels=names("channels", "slug", Channel.objects, "slug"),
-            policies={BUILT_IN_POLICY} | names("approval_policies", "slug", ApprovalPolicy.objects, "slug"),
+            policies={BUILT_IN} | names("approval_policies", "slug", ApprovalPolicy.objects, "slug"),
             agents=names("agents", "slug", Agent.objects, "slug"),
         )

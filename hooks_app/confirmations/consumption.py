@@ -127,7 +127,7 @@ def _writes(row: ConfirmationRequest, agent: Agent) -> bool:
     if row.writes or not agent.organization.read_only:
         return row.writes
     try:
-        return heads.published(agent).tool_facts(row.tool_name).writes
+        return heads.published(agent).manifest.tool_facts(row.tool_name).writes
     except Problem:
         return True
 

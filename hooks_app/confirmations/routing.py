@@ -4,18 +4,22 @@ The portal judges an agent's triggers itself, on the arguments that it was sent:
 triggers that the portal can't judge, because they read what only the runtime knows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
+
+from hookgate.context import ToolFacts
+from hookgate.matching.matching import Condition, MatchError
+from hookgate.registry.manifest import Trigger
 
 from channels_app.models import Channel
 from hooks_app.approvers import policies
 from hooks_app.confirmations.proposals import NewRequest
 from hooks_app.models import Agent, RegistryHead
 from hooks_app.registry import heads
-from hooks_app.registry.manifests import Governance, ToolFacts, Trigger
+from hooks_app.registry.manifests import Governance
 from portal.lib.problems import FieldError, Problem, invalid
 
 # Variables of a condition that a request doesn't carry.
@@ -45,10 +49,10 @@ def find(head: RegistryHead, request: NewRequest) -> Route:
     agent = head.agent
     published = heads.governance(head)
     _check_named(request, published)
-    facts = published.tool_facts(request.tool_name)
+    facts = published.manifest.tool_facts(request.tool_name)
     matched = _matching(agent, published, facts, request)
     slug = policies.choose(
-        facts.policy,
+        published.tool_policy(request.tool_name),
         _named(((trigger.policy, sure) for trigger, sure in matched), request.policy),
         published.policy,
         agent.organization.approval_policy,
@@ -68,9 +72,9 @@ def find(head: RegistryHead, request: NewRequest) -> Route:
 
 def _check_named(request: NewRequest, published: Governance) -> None:
     errors = []
-    if request.policy and all(trigger.policy != request.policy for trigger in published.triggers):
+    if request.policy and all(trigger.policy != request.policy for trigger in published.manifest.triggers):
         errors.append(FieldError("policy", "unknown", "No gate entry of this agent names this policy."))
-    named = {*published.approval_channels, *(trigger.channel for trigger in published.triggers)}
+    named = {*published.approval_channels, *(trigger.channel for trigger in published.manifest.triggers)}
     if request.channel and request.channel not in named:
         errors.append(
             FieldError("channel", "unknown", "Neither a gate entry nor approval_channels names this channel.")
@@ -85,13 +89,22 @@ def _matching(
     """The triggers that may match, each with whether it surely does."""
     variables = _variables(agent, facts, request)
     found = []
-    for trigger in published.triggers:
+    for trigger in published.manifest.triggers:
+        if not trigger.catches_tool(request.tool_name):
+            continue
         if trigger.condition is not None and trigger.condition.names & _RUNTIME_ONLY:
-            if trigger.matches_tool is None or trigger.matches_tool(request.tool_name):
-                found.append((trigger, False))
-        elif trigger.matches(request.tool_name, variables):
+            found.append((trigger, False))
+        elif trigger.condition is None or _holds(trigger.condition, variables):
             found.append((trigger, True))
     return found
+
+
+def _holds(condition: Condition, variables: Mapping[str, Any]) -> bool:
+    """Whether it catches the call. A condition that can't be evaluated catches it too."""
+    try:
+        return condition.evaluate(variables)
+    except MatchError:
+        return True
 
 
 def _named(named: Iterable[tuple[str | None, bool]], wanted: str | None) -> str | None:
@@ -137,13 +150,12 @@ def _enabled(organization_id: UUID, _inputs_version: int) -> dict[str, Channel]:
 
 def _variables(agent: Agent, facts: ToolFacts, request: NewRequest) -> dict[str, Any]:
     """What a condition reads, as the runtime names it."""
-    _, separator, action = request.tool_name.partition("__")
     return {
         "event": "PreToolUse",
         "tool": {
             "name": request.tool_name,
             "connector": facts.connector,
-            "action": action if separator else request.tool_name,
+            "action": facts.action,
             "writes": facts.writes,
             "requires_confirmation": facts.requires_confirmation,
         },

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from hooks_app.models import Action, Agent, AgentTool, ApprovalPolicy, Declaration, RegistryHead
-from hooks_app.registry.manifest_inputs import BUILT_IN_POLICY
+from hooks_app.models.policies import BUILT_IN
 from portal.models import Group, Organization
 
 
 def of_policy(policy: ApprovalPolicy) -> list[str]:
     """What names the policy, in drafts and in what is published; nothing for one that hides the built-in policy."""
-    if policy.slug == BUILT_IN_POLICY:
+    if policy.slug == BUILT_IN:
         return []
     return list(dict.fromkeys(_of_policy(policy.organization, policy.slug)))
 

@@ -1,6 +1,6 @@
 """Approval policies: who may decide, how many must, and how long they have."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -10,6 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from portal.lib import ids
 from portal.models import Group
 from portal.models.organizations import validate_slug
+
+# The policy that holds where nobody names another (contract, section 3).
+BUILT_IN: Final = "default"
 
 
 class Scope(models.TextChoices):

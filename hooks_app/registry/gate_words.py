@@ -8,7 +8,7 @@ from django.utils.translation import ngettext
 
 from hooks_app.approvers import policies, words
 from hooks_app.models import Agent, ApprovalPolicy, Declaration
-from hooks_app.models.policies import Scope
+from hooks_app.models.policies import BUILT_IN, Scope
 from portal.lib import visible
 from portal.models import Organization
 
@@ -71,9 +71,9 @@ def _policy(row: Declaration, known: Policies) -> str:
     named = row.params.get("policy") if isinstance(row.params, dict) else None
     slug = policies.choose(None, named, agent.approval_policy, agent.organization.approval_policy)
     found = known.get(slug)
-    if found is None and slug != policies.BUILT_IN:
+    if found is None and slug != BUILT_IN:
         return _("There is no policy %(slug)s.") % {"slug": visible.line(slug)}
-    policy = found or ApprovalPolicy(slug=policies.BUILT_IN)
+    policy = found or ApprovalPolicy(slug=BUILT_IN)
     who = str(words.WHO[policy.scope])
     if policy.scope == Scope.GROUP:
         who %= {"group": policy.group.slug if policy.group else "–"}

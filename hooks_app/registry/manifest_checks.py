@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hooks_app.registry.manifest_hooks import Trigger
-from hooks_app.registry.manifest_inputs import BUILT_IN_POLICY, Channel, Faults, Inputs, Tool
+from hooks_app.models.policies import BUILT_IN
+from hooks_app.registry.manifest_hooks import GateEntry
+from hooks_app.registry.manifest_inputs import Channel, Faults, Inputs, Tool
 from portal.lib import nearest
 
 
@@ -66,14 +67,14 @@ def _near_channel(slug: str, inputs: Inputs) -> str:
     return nearest.suggest(slug, (channel.slug for channel in inputs.channels))
 
 
-def check_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], faults: Faults) -> None:
+def check_policies(inputs: Inputs, tools: list[Tool], triggers: list[GateEntry], faults: Faults) -> None:
     """Every policy that may hold for a call of this agent exists, and asks for nothing that this release can't do."""
     policies = {policy.slug: policy for policy in inputs.policies}
     for path, slug in _named_policies(inputs, tools, triggers):
         policy = policies.get(slug)
         if policy is None:
-            if slug != BUILT_IN_POLICY:
-                near = nearest.suggest(slug, [*policies, BUILT_IN_POLICY]) or "make it or name another"
+            if slug != BUILT_IN:
+                near = nearest.suggest(slug, [*policies, BUILT_IN]) or "make it or name another"
                 faults.add(path, "unknown_policy", f"there is no approval policy {slug!r}; {near}")
             continue
         for option in policy.unavailable:
@@ -84,7 +85,7 @@ def check_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], f
             )
 
 
-def _named_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger]) -> list[tuple[str, str]]:
+def _named_policies(inputs: Inputs, tools: list[Tool], triggers: list[GateEntry]) -> list[tuple[str, str]]:
     named = [(f"{tool.path}.policy", tool.policy) for tool in tools]
     named += [(f"{trigger.path}.params.policy", trigger.policy) for trigger in triggers]
     if inputs.content["approval_policy"] is not None:
@@ -94,7 +95,7 @@ def _named_policies(inputs: Inputs, tools: list[Tool], triggers: list[Trigger]) 
     return [(path, slug) for path, slug in named if slug is not None]
 
 
-def check_reachable(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], faults: Faults) -> None:
+def check_reachable(inputs: Inputs, tools: list[Tool], triggers: list[GateEntry], faults: Faults) -> None:
     """With ``channel_only`` every call that the gate can stop has a channel that can carry its card."""
     content = inputs.content
     if content["confirmation_mode"] != "channel_only":
@@ -110,7 +111,7 @@ def check_reachable(inputs: Inputs, tools: list[Tool], triggers: list[Trigger], 
         faults.add("approval_channels", "no_usable_channel", _explain(channels))
 
 
-def _needs_own_channels(content: Mapping[str, Any], tools: list[Tool], triggers: list[Trigger]) -> bool:
+def _needs_own_channels(content: Mapping[str, Any], tools: list[Tool], triggers: list[GateEntry]) -> bool:
     """Whether a gated call can be one that no declared gate entry names a channel for."""
     if any(trigger.bare and trigger.channel for trigger in triggers):
         return False

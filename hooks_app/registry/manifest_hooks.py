@@ -22,7 +22,7 @@ _TARGET = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_
 
 
 @dataclass(frozen=True)
-class Trigger:
+class GateEntry:
     """One declared gate entry. ``channel`` is the one that its cards go to, resolved where its name implies it."""
 
     path: str
@@ -59,13 +59,13 @@ class Compiled:
     """The manifest's ``hooks``, in the order in which they run, and the gate's declared entries."""
 
     hooks: list[dict[str, Any]]
-    triggers: list[Trigger]
+    triggers: list[GateEntry]
 
 
 def compile_hooks(inputs: Inputs, faults: Faults) -> Compiled:
     """Check every declaration of ``inputs.content`` and order what runs; every reason against it goes to ``faults``."""
     declared: list[tuple[int, dict[str, Any]]] = []
-    triggers: list[Trigger] = []
+    triggers: list[GateEntry] = []
     attached: dict[str, str] = {}
     for index, item in enumerate(inputs.content["class_hooks"]):
         path = f"hooks.class_hooks[{index}]"
@@ -170,7 +170,7 @@ def _write_walks(found: work.Walks | None) -> dict[str, Any]:
 
 def _read_trigger(
     inputs: Inputs, item: Mapping[str, Any], path: str, entry: CatalogueEntry, faults: Faults
-) -> Trigger:
+) -> GateEntry:
     _check_protected(item, path, entry, faults)
     _check_common(item, path, faults)
     if item["timeout_seconds"] is not None:
@@ -181,7 +181,7 @@ def _read_trigger(
         )
     params = _check_params(inputs, item, path, entry, faults)
     channel = params.get("channel") or _implied_channel(inputs, path, entry, faults)
-    return Trigger(path, item["name"], item["tool_filter"], item["when"], params.get("policy"), channel)
+    return GateEntry(path, item["name"], item["tool_filter"], item["when"], params.get("policy"), channel)
 
 
 def _implied_channel(inputs: Inputs, path: str, entry: CatalogueEntry, faults: Faults) -> str | None:

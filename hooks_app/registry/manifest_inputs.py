@@ -11,9 +11,6 @@ from uuid import UUID
 
 from portal.lib.problems import FieldError
 
-# The policy that holds where nobody names another; see section 3 of the contract.
-BUILT_IN_POLICY = "default"
-
 
 @dataclass(frozen=True)
 class Tool:

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate import canonical
-from hookgate.catalogue import GATE
-from hookgate.matching import matching, work
-from hookgate.registry.manifest import SCHEMA, SURFACES, UTC, ManifestInvalid, manifest_digest, parse
+from hookgate.registry.manifest import (
+    SCHEMA,
+    SURFACES,
+    UTC,
+    Manifest,
+    ManifestInvalid,
+    manifest_digest,
+    parse,
+)
 
 from hooks_app.registry import manifest_checks, manifest_hooks
 from hooks_app.registry.manifest_inputs import Faults, Inputs, Tool
-from portal.lib.problems import FieldError
+from portal.lib.problems import FieldError, Problem
 
 NO_STATE: dict[str, Any] = {"read_only": False, "halted": False, "reason": None, "until": None}
 
@@ -102,122 +108,41 @@ def document(manifest: Mapping[str, Any], *, surface: str, state: Mapping[str, A
 
 
 @dataclass(frozen=True)
-class Trigger:
-    """A declared gate entry, compiled. See :class:`hooks_app.registry.manifest_hooks.Trigger`."""
-
-    name: str
-    policy: str | None
-    channel: str | None
-    matches_tool: matching.Predicate | None
-    condition: matching.Condition | None
-
-    @property
-    def bare(self) -> bool:
-        """Without filter and condition it gates nothing by itself."""
-        return self.matches_tool is None and self.condition is None
-
-    def matches(self, tool_name: str, variables: Mapping[str, Any]) -> bool:
-        """Whether it catches the call. A condition that can't be evaluated over ``variables`` catches it too."""
-        if self.matches_tool is not None and not self.matches_tool(tool_name):
-            return False
-        if self.condition is None:
-            return True
-        try:
-            return self.condition.evaluate(variables)
-        except matching.MatchError:
-            return True
-
-
-@dataclass(frozen=True)
-class ToolFacts:
-    """What holds for one tool name. ``redact`` are argument paths; a tool that nobody describes is ``listed=False``."""
-
-    name: str
-    listed: bool
-    connector: str | None
-    writes: bool
-    requires_confirmation: bool
-    policy: str | None
-    redact: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Governance:
-    """One revision as the portal reads it when it judges a confirmation request."""
+    """One revision as the portal reads it when it judges a confirmation request: the manifest, as runtimes read it,
+    and its ``confirmation`` block. ``tool_policies``: by the name of the tool's entry."""
 
-    revision: int
-    digest: str
+    manifest: Manifest
     mode: str
     approval_channels: tuple[str, ...]
     policy: str | None
     max_pending: int
-    unlisted_tools: str
-    require_confirmation_for_all: bool
-    triggers: tuple[Trigger, ...]
-    tools: Mapping[str, Mapping[str, Any]]
     tool_policies: Mapping[str, str]
 
-    def tool_facts(self, name: str) -> ToolFacts:
-        """The facts of ``name``: its own entry, else its connector's ``*``, else a stranger's."""
-        connector, separator, _ = name.partition("__")
-        for key in (name, f"{connector}__*") if separator else (name,):
-            tool = self.tools.get(key)
-            if tool is not None:
-                return ToolFacts(
-                    name=name,
-                    listed=True,
-                    connector=tool["connector"],
-                    writes=tool["writes"],
-                    requires_confirmation=tool["requires_confirmation"],
-                    policy=self.tool_policies.get(key),
-                    redact=tuple(tool["redact"]),
-                )
-        return ToolFacts(
-            name=name,
-            listed=False,
-            connector=connector if separator else None,
-            writes=True,
-            requires_confirmation=self.unlisted_tools == "confirm",
-            policy=None,
-            redact=(),
-        )
+    def tool_policy(self, name: str) -> str | None:
+        """The policy that the entry of the tool ``name`` names."""
+        tool = self.manifest.find_tool(name)
+        return None if tool is None else self.tool_policies.get(tool.name)
 
 
 def govern(manifest: Mapping[str, Any]) -> Governance:
-    """Read a stored manifest back. It was checked when it was built."""
+    """Read a stored manifest back, with the runtime's own reader. Raises 422 ``registry_unbuildable`` for one that it
+    reads no more: then no runtime runs anything by it either."""
     confirmation = manifest["confirmation"]
-    gate = next(hook for hook in manifest["hooks"] if hook["name"] == GATE)
+    try:
+        read = parse(document(manifest, surface="chat", state=NO_STATE))
+    except ManifestInvalid as error:
+        fault = FieldError(error.path, "invalid", error.message)
+        message = "This release does not read the agent's published registry; publish the agent again."
+        raise Problem(422, "registry_unbuildable", message, errors=[fault]) from None
     return Governance(
-        revision=manifest["revision"],
-        digest=manifest["digest"],
+        manifest=read,
         mode=confirmation["mode"],
         approval_channels=tuple(confirmation["channels"]),
         policy=confirmation["policy"],
         max_pending=confirmation["max_pending"],
-        unlisted_tools=manifest["unlisted_tools"],
-        require_confirmation_for_all=manifest["require_confirmation_for_all"],
-        triggers=tuple(_compile_trigger(item) for item in gate["params"].get("triggers", [])),
-        tools={tool["name"]: tool for tool in manifest["tools"]},
         tool_policies=confirmation["tool_policies"],
     )
-
-
-def _compile_trigger(item: Mapping[str, Any]) -> Trigger:
-    return Trigger(
-        name=item["name"],
-        policy=item["policy"],
-        channel=item["channel"],
-        matches_tool=None
-        if item["tool_filter"] is None
-        else matching.compile_tool_filter(item["tool_filter"]),
-        condition=_compile_condition(item),
-    )
-
-
-def _compile_condition(item: Mapping[str, Any]) -> matching.Condition | None:
-    if item["when"] is None:
-        return None
-    return matching.compile_condition(item["when"], work.read_walks(item.get("walks")))
 
 
 def check_surface(surface: str) -> FieldError | None:

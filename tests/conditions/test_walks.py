@@ -140,8 +140,10 @@ def test_the_portal_judges_a_gate_entry_as_runtimes_do() -> None:
     agent = make.agent(acme, published=False)
     make.class_hook(agent, "approval_gate", when=NESTED)
     make.publish(agent)
-    [trigger] = heads.published(agent).triggers
+    [trigger] = heads.published(agent).manifest.triggers
     few = {"args": {"to": ["a"] * 100, "blocked": ["b"] * 100}}
     many = {"args": {"to": ["a"] * 1001, "blocked": ["b"] * 1001}}
-    assert trigger.matches("pay", few) is False
-    assert trigger.matches("pay", many) is True
+    assert trigger.condition is not None
+    assert trigger.condition.evaluate(few) is False
+    with pytest.raises(MatchError):  # which asks people
+        trigger.condition.evaluate(many)

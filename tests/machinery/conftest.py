@@ -12,6 +12,7 @@ import pytest
 from hooks_app.approvers import policies
 from hooks_app.live import reading
 from hooks_app.models import ConfirmationRequest, Stage
+from hooks_app.models.policies import BUILT_IN
 from hooks_app.registry import heads
 from portal.lib import clock
 from portal.wakeups import wakeups
@@ -78,7 +79,7 @@ def pending(world: Any) -> Callable[..., ConfirmationRequest]:
             hook="approval_gate",
             registry_digest="sha256:0",
             mode="auto",
-            policy=policies.freeze(agent.organization, policies.BUILT_IN),
+            policy=policies.freeze(agent.organization, BUILT_IN),
             created_at=now,
             expires_at=now + timedelta(seconds=seconds),
         )

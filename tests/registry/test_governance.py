@@ -1,10 +1,12 @@
 """What the portal itself reads in a published registry when it judges a request."""
 
 import pytest
+from hookgate.registry.manifest import manifest_digest
 
-from hooks_app.models import Agent
-from hooks_app.registry import heads
+from hooks_app.models import Agent, RegistryRevision
+from hooks_app.registry import heads, manifests
 from hooks_app.registry.manifests import Governance
+from portal.lib.problems import Problem
 from tests import make
 
 pytestmark = pytest.mark.django_db
@@ -43,35 +45,54 @@ def test_the_agents_settings_are_those_that_were_published(agent: Agent) -> None
         ("ops-feishu",),
         "payments",
     )
-    assert (governance.max_pending, governance.unlisted_tools) == (3, "allow")
-    assert governance.require_confirmation_for_all is False
-    assert (governance.revision, governance.digest) == (1, heads.serve(agent, "chat").digest)
+    assert (governance.max_pending, governance.manifest.unlisted_tools) == (3, "allow")
+    assert governance.manifest.require_confirmation_for_all is False
+    assert (governance.manifest.revision, governance.manifest.digest) == (
+        1,
+        heads.serve(agent, "chat").digest,
+    )
 
 
 def test_a_tools_own_entry_comes_before_its_connectors_star(agent: Agent) -> None:
     governance = published(agent)
-    pay, other = governance.tool_facts("oa__pay"), governance.tool_facts("oa__other")
+    manifest = governance.manifest
+    pay, other = manifest.tool_facts("oa__pay"), manifest.tool_facts("oa__other")
     assert (pay.listed, pay.writes, pay.requires_confirmation) == (True, True, True)
-    assert (pay.policy, pay.redact) == ("payments", ("card",))
-    assert (other.listed, other.connector, other.writes, other.policy) == (True, "oa", False, None)
-    calculator = governance.tool_facts("calculator")
+    assert (governance.tool_policy("oa__pay"), pay.redact) == ("payments", ("card",))
+    assert (other.listed, other.connector, other.writes) == (True, "oa", False)
+    assert governance.tool_policy("oa__other") is None
+    calculator = manifest.tool_facts("calculator")
     assert (calculator.listed, calculator.connector, calculator.writes) == (True, None, False)
 
 
 def test_a_tool_that_nobody_describes_writes(agent: Agent) -> None:
-    stranger = published(agent).tool_facts("crm__delete")
+    stranger = published(agent).manifest.tool_facts("crm__delete")
     assert (stranger.listed, stranger.connector, stranger.writes) == (False, "crm", True)
     assert stranger.requires_confirmation is False
     agent.unlisted_tools = "confirm"
     agent.save()
-    assert published(agent).tool_facts("crm__delete").requires_confirmation is True
+    assert published(agent).manifest.tool_facts("crm__delete").requires_confirmation is True
 
 
-def test_gate_entries_match_by_filter_and_condition(agent: Agent) -> None:
-    bare, conditional = published(agent).triggers
-    assert (bare.bare, bare.channel, bare.matches("anything", {})) == (True, "ops-feishu", True)
+def test_gate_entries_are_those_that_the_runtime_reads(agent: Agent) -> None:
+    bare, conditional = published(agent).manifest.triggers
+    assert (bare.bare, bare.channel, bare.catches_tool("anything")) == (True, "ops-feishu", True)
     assert (conditional.bare, conditional.policy) == (False, "payments")
-    assert conditional.matches("crm__delete", {"args": {"amount": 11}}) is True
-    assert conditional.matches("crm__delete", {"args": {"amount": 9}}) is False
-    assert conditional.matches("crm__delete", {"args": {}}) is True  # can't be evaluated: asks
-    assert conditional.matches("oa__pay", {"args": {"amount": 11}}) is False
+    assert conditional.catches_tool("crm__delete")
+    assert not conditional.catches_tool("oa__pay")
+    assert conditional.condition is not None
+    assert conditional.condition.evaluate({"args": {"amount": 11}}) is True
+    assert conditional.condition.evaluate({"args": {"amount": 9}}) is False
+
+
+def test_a_registry_that_the_runtime_reads_no_more_lets_nobody_be_asked(agent: Agent) -> None:
+    """Stored by another release; no runtime runs anything by it either."""
+    published(agent)
+    stored = RegistryRevision.objects.get(agent=agent).manifest
+    stored["hooks"][0]["name"] = "a_hook_of_tomorrow"
+    stored["digest"] = manifest_digest(stored)
+    with pytest.raises(Problem) as refused:
+        manifests.govern(stored)
+    assert (refused.value.status, refused.value.code) == (422, "registry_unbuildable")
+    assert "publish the agent again" in refused.value.detail
+    assert refused.value.errors[0].path == "hooks[0].name"

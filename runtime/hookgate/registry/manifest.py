@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from hookgate import canonical
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
+from hookgate.context import ToolFacts
 from hookgate.events import BLOCKING_POINTS, HookEvent
 from hookgate.matching import matching, work
 from hookgate.registry.reading import ManifestInvalid, Reader
@@ -81,6 +82,10 @@ class Trigger:
         fires anyway. A plain ``feishu_gate`` means that."""
         return self.matches_tool is None and self.condition is None
 
+    def catches_tool(self, name: str) -> bool:
+        """Whether its filter lets this tool through; its condition is still to be asked."""
+        return self.matches_tool is None or self.matches_tool(name)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -107,6 +112,23 @@ class Manifest:
         if tool is None and "__" in name:
             tool = self.tools.get(name.split("__", 1)[0] + "__*")
         return tool
+
+    def tool_facts(self, name: str) -> ToolFacts:
+        """What the registry says about a tool. One that nobody lists counts as writing, and as one that
+        needs approval where ``unlisted_tools`` is ``confirm``."""
+        connector, separator, action = name.partition("__")
+        spec = self.find_tool(name)
+        return ToolFacts(
+            name=name,
+            connector=(spec and spec.connector) or (connector if separator else None),
+            action=action if separator else name,
+            writes=spec is None or spec.writes,
+            requires_confirmation=self.unlisted_tools == "confirm"
+            if spec is None
+            else spec.requires_confirmation,
+            redact=() if spec is None else spec.redact,
+            listed=spec is not None,
+        )
 
 
 def manifest_digest(document: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ class ToolCall(OpenCall):
     async def _admit(self) -> None:
         """Everything that must hold before the tool may run."""
         self.manifest, self.chains = await self.session.take_registry()
-        self.tool = gate.describe_tool(self.manifest, self.name)
+        self.tool = self.manifest.tool_facts(self.name)
         try:
             call_ids.check("tool_name", self.name, longest=200)
             if self._id_fault is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hookgate.catalogue import GATE
-from hookgate.context import HookContext, ToolFacts
+from hookgate.context import HookContext
 from hookgate.engine.composition import ask
 from hookgate.registry.manifest import Manifest
 from hookgate.result import MergedResult, TraceEntry
@@ -19,30 +19,6 @@ class Firing:
     channel: str | None
 
 
-def describe_tool(manifest: Manifest, name: str) -> ToolFacts:
-    """What the registry says about a tool. One that nobody lists counts as writing, and as one that
-    needs approval where ``unlisted_tools`` is ``confirm``."""
-    connector, separator, action = name.partition("__")
-    spec = manifest.find_tool(name)
-    if spec is None:
-        return ToolFacts(
-            name=name,
-            connector=connector if separator else None,
-            action=action if separator else name,
-            writes=True,
-            requires_confirmation=manifest.unlisted_tools == "confirm",
-            listed=False,
-        )
-    return ToolFacts(
-        name=name,
-        connector=spec.connector or (connector if separator else None),
-        action=action if separator else name,
-        writes=spec.writes,
-        requires_confirmation=spec.requires_confirmation,
-        redact=spec.redact,
-    )
-
-
 def judge(manifest: Manifest, context: HookContext, trace: list[TraceEntry]) -> Firing | None:
     """Whether the call in ``context`` needs approval, on the arguments as the other hooks left them.
 
@@ -53,7 +29,7 @@ def judge(manifest: Manifest, context: HookContext, trace: list[TraceEntry]) -> 
     fires = manifest.require_confirmation_for_all or tool is None or tool.requires_confirmation
     policy = channel = None
     for trigger in manifest.triggers:
-        if trigger.matches_tool is not None and not trigger.matches_tool(context.tool_name):
+        if not trigger.catches_tool(context.tool_name):
             continue
         if trigger.condition is not None and not ask(
             trigger.condition, context, trace, name=GATE, on_error="deny"

@@ -178,7 +178,7 @@ class Session(CallEnvironment):
             return MergedResult()
         tool = None
         if event in TOOL_POINTS:
-            tool = gate.describe_tool(manifest, fields.get("tool_name") or "")
+            tool = manifest.tool_facts(fields.get("tool_name") or "")
         context = self.make_context(event, tool=tool, **fields)
         merged = await run_chain(
             chains.select(event, context.tool_name), context, failures=self.hooks.failures
