@@ -10,18 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from hookgate import addresses
+from hookgate.registry.manifest import SURFACES
+from typing_extensions import TypedDict
 
 from hooks_app import digests
 from hooks_app import metrics as measures
 from hooks_app.models import Agent, ConnectorCallLog
 from portal.lib import clock
+from portal.lib.json_types import Moment, Object, Uuid, one_of
 from portal.models import Organization
 from portal.observe import metrics
 
@@ -219,7 +222,35 @@ def find(rows: QuerySet[ConnectorCallLog], wanted: Filter) -> QuerySet[Connector
     return rows
 
 
-def represent(row: ConnectorCallLog) -> dict[str, Any]:
+class CallEntry(TypedDict):
+    """One entry of the call log."""
+
+    id: Uuid
+    agent: str
+    session_id: str | None
+    conversation_id: str | None
+    tool_call_id: str | None
+    tool_name: str
+    user: Object | str | None
+    surface: Annotated[str, one_of(SURFACES)] | None
+    status: Annotated[str, one_of(ConnectorCallLog.Status.values)]
+    blocked_by: str | None
+    reason: str | None
+    error: str | None
+    started_at: Moment
+    duration_ms: float | None
+    args: Any
+    args_digest: str | None
+    args_tag: str | None
+    result_bytes: int | None
+    result: Any
+    confirmation_id: Uuid | None
+    registry_digest: str | None
+    trace: list[Object]
+    side_effects: list[Any]
+
+
+def represent(row: ConnectorCallLog) -> CallEntry:
     """One entry as the API shows it: contract section 4.3, with ``null`` for what the runtime did not say."""
     return {
         "id": str(row.pk),
@@ -238,7 +269,7 @@ def represent(row: ConnectorCallLog) -> dict[str, Any]:
         "duration_ms": row.duration_ms,
         "args": row.args,
         "args_digest": None if digests.hides(row.args) else row.args_digest or None,
-        "args_tag": digests.tag(row.organization_id, row.args_digest),
+        "args_tag": digests.tag(row.organization_id, row.args_digest) if row.args_digest else None,
         "result_bytes": row.result_bytes,
         "result": row.result,
         "confirmation_id": str(row.confirmation_id) if row.confirmation_id else None,

@@ -13,10 +13,8 @@ from hookgate.redaction import REDACTED
 _PURPOSE = "hookgate.args_tag"
 
 
-def tag(organization_id: UUID, digest: str) -> str | None:
+def tag(organization_id: UUID, digest: str) -> str:
     """64 hex digits: HMAC-SHA-256 of a digest with the portal's secret key, another in each organization."""
-    if not digest:
-        return None
     return salted_hmac(f"{_PURPOSE}:{organization_id}", digest, algorithm="sha256").hexdigest()
 
 

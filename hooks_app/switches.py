@@ -1,10 +1,13 @@
 """How the switches stand that stop an agent. They are operated in :mod:`hooks_app.governance.halting`."""
 
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
+
+from typing_extensions import TypedDict
 
 from hooks_app.models import Agent
 from portal.lib import clock
+from portal.lib.json_types import Moment
 from portal.lib.problems import Problem
 
 
@@ -26,7 +29,16 @@ class Switches(Halts, Protocol):
     def read_only(self) -> bool: ...
 
 
-def state(agent: Halts, organization: Switches) -> dict[str, Any]:
+class RegistryState(TypedDict):
+    """The switches that hold now."""
+
+    read_only: bool
+    halted: bool
+    reason: str | None
+    until: Moment | None
+
+
+def state(agent: Halts, organization: Switches) -> RegistryState:
     """What holds now: ``{"read_only", "halted", "reason", "until"}``; a halt whose time is over no longer counts.
 
     While both are halted, the organization's reason is told, and the end of the later of the two.

@@ -9,12 +9,13 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import structlog
 from django.db import transaction
 from django.db.models import QuerySet
+from typing_extensions import TypedDict
 
 from channels_app import bots
 from channels_app import metrics as measures
@@ -28,6 +29,7 @@ from portal import audit
 from portal.lib import clock
 from portal.lib.composed import Composed, Parameter
 from portal.lib.crypto import bearer_digest
+from portal.lib.json_types import one_of
 from portal.lib.problems import Problem
 from portal.observe import metrics, outages
 
@@ -144,9 +146,19 @@ def _show(row: Delivery, card: Card) -> None:
     row.save()
 
 
-def represent(topics: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+class DeliveryEntry(TypedDict):
+    """One card and how far it got."""
+
+    channel: str
+    recipient: str
+    status: Annotated[str, one_of(Status.values)]
+    attempts: int
+    last_error: str | None
+
+
+def represent(topics: Collection[str]) -> dict[str, list[DeliveryEntry]]:
     """The deliveries of each topic as the API shows them, in the order in which they were made; one query for all."""
-    shown: dict[str, list[dict[str, Any]]] = {topic: [] for topic in topics}
+    shown: dict[str, list[DeliveryEntry]] = {topic: [] for topic in topics}
     if len(shown) == 1:
         rows: Iterable[Delivery] = _OF_TOPIC.rows(topic=next(iter(shown)))
     else:
@@ -156,7 +168,7 @@ def represent(topics: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     return shown
 
 
-def represent_one(row: Delivery) -> dict[str, Any]:
+def represent_one(row: Delivery) -> DeliveryEntry:
     """One delivery as the API shows it."""
     return {
         "channel": row.channel.slug,

@@ -23,7 +23,7 @@ from portal.admin import changes, operations, showing
 from portal.admin.operations import Operation
 from portal.audit import Actor
 from portal.lib import clock, visible
-from portal.lib.problems import Problem
+from portal.lib.problems import Problem, ProblemField
 from portal.models import User
 
 REVISIONS = 20
@@ -249,12 +249,12 @@ def registry_page(screen: Any, request: HttpRequest, object_id: str) -> HttpResp
     )
 
 
-def _drafted(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
+def _drafted(agent: Agent) -> tuple[Any, list[ProblemField]]:
     judged = drafts.judge(agent)
     return judged.built.manifest, [error.to_json() for error in judged.built.errors]
 
 
-def _served(agent: Agent) -> tuple[Any, list[dict[str, str]]]:
+def _served(agent: Agent) -> tuple[Any, list[ProblemField]]:
     head = _head(agent)
     if head is None:
         return None, [

@@ -106,7 +106,7 @@ class CallAdmin(RecordAdmin):
     @admin.display(description=_("tag of the arguments"))
     def args_tag(self, row: ConnectorCallLog) -> str:
         """The same tag, the same arguments."""
-        return digests.tag(row.organization_id, row.args_digest) or "–"
+        return digests.tag(row.organization_id, row.args_digest) if row.args_digest else "–"
 
     @admin.display(description=_("digest of the arguments"))
     def digest(self, row: ConnectorCallLog) -> str:

@@ -156,7 +156,7 @@ class ConfirmationRequestAdmin(RecordAdmin):
     @admin.display(description=_("tag of the arguments"))
     def args_tag(self, row: ConfirmationRequest) -> str:
         """The same tag, the same arguments."""
-        return digests.tag(row.organization_id, row.args_digest) or "–"
+        return digests.tag(row.organization_id, row.args_digest)
 
     @admin.display(description=_("digest as asked"))
     def requested(self, row: ConfirmationRequest) -> str:

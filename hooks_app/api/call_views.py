@@ -1,19 +1,21 @@
 """The call log over REST: runtimes write, auditors and admins read."""
 
+from dataclasses import asdict
+
 from django.db.models import QuerySet
 from hookgate import call_ids, canonical
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hooks_app import calls
-from hooks_app.api import answers, lookups, requests
+from hooks_app.api import lookups, requests
 from hooks_app.api.authentication import PersonCaller, RuntimeCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, ConnectorCallLog
 from portal import access
-from portal.api.pagination import Keyset
+from portal.api.pagination import Keyset, Page
 from portal.lib.problems import FieldError, Problem, invalid, not_found
 
 TAG = "calls"
@@ -34,7 +36,7 @@ class CallsView(Endpoint):
         "Search the call log",
         tag=TAG,
         query=requests.CallQuery,
-        answers_with={200: answers.CallPage},
+        answers_with={200: Page[calls.CallEntry]},
         refuses={403: "role_missing", 404: "not_found"},
     )
     def get(self, request: Request) -> Response:
@@ -65,7 +67,7 @@ class CallsView(Endpoint):
         "Store entries of the call log",
         tag=TAG,
         takes=requests.CallBatch,
-        answers_with={202: answers.BatchReceipt},
+        answers_with={202: calls.Receipt},
         names_runtime=True,
     )
     def post(self, request: Request) -> Response:
@@ -74,7 +76,7 @@ class CallsView(Endpoint):
         body = self.body(requests.CallBatch)
         agents = _agents_of(self.runtime, [call.agent for call in body.calls])
         receipt = calls.store([_entry(call, agents[call.agent]) for call in body.calls], runtime=name)
-        return Response({"accepted": receipt.accepted, "duplicates": receipt.duplicates}, status=202)
+        return Response(asdict(receipt), status=202)
 
 
 class CallView(Endpoint):
@@ -86,7 +88,7 @@ class CallView(Endpoint):
         "calls_get",
         "Read one entry of the call log",
         tag=TAG,
-        answers_with={200: answers.CallEntry},
+        answers_with={200: calls.CallEntry},
         refuses={403: "role_missing", 404: "not_found"},
     )
     def get(self, request: Request, id: str) -> Response:

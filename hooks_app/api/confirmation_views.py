@@ -1,7 +1,6 @@
 """Confirmation requests over REST. What happens to one is decided in :mod:`hooks_app.confirmations` alone."""
 
 from functools import partial
-from typing import Any
 
 from django.db.models import Q, QuerySet
 from hookgate import canonical
@@ -9,16 +8,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hooks_app import confirmations
-from hooks_app.api import answers, lookups, requests
+from hooks_app.api import lookups, requests
 from hooks_app.api.authentication import PersonCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.api.stream_views import WaitableResponse
 from hooks_app.confirmations import Initiator, NewRequest, Voter
+from hooks_app.confirmations.resources import Confirmation
 from hooks_app.models import ConfirmationRequest
 from portal import contract
-from portal.api.pagination import Keyset
+from portal.api.pagination import Keyset, Page
 from portal.lib import clock
 from portal.lib.problems import Problem
 
@@ -39,7 +39,7 @@ class ConfirmationsView(Endpoint):
         "List confirmation requests",
         tag=TAG,
         query=requests.ConfirmationQuery,
-        answers_with={200: answers.ConfirmationPage},
+        answers_with={200: Page[Confirmation]},
         refuses={404: "not_found"},
     )
     def get(self, request: Request) -> Response:
@@ -67,7 +67,7 @@ class ConfirmationsView(Endpoint):
         "Ask people to approve a tool call",
         tag=TAG,
         takes=requests.NewConfirmation,
-        answers_with={201: answers.Confirmation, 200: answers.Confirmation},
+        answers_with={201: Confirmation, 200: Confirmation},
         refuses={
             400: "args_not_canonical",
             404: "not_found",
@@ -135,7 +135,7 @@ class ConfirmationView(Endpoint):
         "Read one request, or wait for its decision",
         tag=TAG,
         query=requests.WaitQuery,
-        answers_with={200: answers.Confirmation},
+        answers_with={200: Confirmation},
         refuses={404: "not_found", 429: "too_many_streams"},
     )
     def get(self, request: Request, id: str) -> Response:
@@ -157,7 +157,7 @@ class RespondView(Endpoint):
         "Approve or reject",
         tag=TAG,
         takes=requests.Response,
-        answers_with={200: answers.Confirmation},
+        answers_with={200: Confirmation},
         refuses={
             400: "reason_required",
             403: "not_an_approver, self_approval, channel_only, edit_not_allowed",
@@ -193,7 +193,7 @@ class ConsumeView(Endpoint):
         "Use an approval, immediately before the tool runs",
         tag=TAG,
         takes=requests.Consumption,
-        answers_with={200: answers.Confirmation},
+        answers_with={200: Confirmation},
         refuses={
             404: "not_found",
             409: "already_consumed, not_approved, approval_lapsed, args_mismatch, halted, read_only, agent_disabled",
@@ -227,7 +227,7 @@ class OutcomeView(Endpoint):
         "Report how the call ended",
         tag=TAG,
         takes=requests.Outcome,
-        answers_with={200: answers.Confirmation},
+        answers_with={200: Confirmation},
         refuses={404: "not_found", 409: "outcome_conflict, not_consumed"},
     )
     def post(self, request: Request, id: str) -> Response:
@@ -251,7 +251,7 @@ class CancelView(Endpoint):
         "Cancel a pending request",
         tag=TAG,
         takes=requests.Nothing,
-        answers_with={200: answers.Confirmation},
+        answers_with={200: Confirmation},
         refuses={404: "not_found", 409: "already_decided"},
     )
     def post(self, request: Request, id: str) -> Response:
@@ -263,5 +263,4 @@ class CancelView(Endpoint):
 
 
 def _resource(request: ConfirmationRequest, *, people: bool = False) -> Response:
-    body: dict[str, Any] = confirmations.represent(request, people=people)
-    return Response(body)
+    return Response(confirmations.represent(request, people=people))

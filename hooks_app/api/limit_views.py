@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hooks_app import limits
-from hooks_app.api import answers, lookups, requests
+from hooks_app.api import lookups, requests
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
@@ -22,7 +22,7 @@ class AcquireView(Endpoint):
         "Count a call against a declared limit",
         tag="limits",
         takes=requests.Acquisition,
-        answers_with={200: answers.LimitAnswer},
+        answers_with={200: limits.Verdict},
         refuses={404: "not_found", 422: "registry_unbuildable", 503: "limits_unavailable"},
     )
     def post(self, request: Request) -> Response:

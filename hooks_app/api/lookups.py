@@ -5,7 +5,6 @@ What does not exist and what lies outside the caller's reach are one and the sam
 
 import re
 from functools import cache
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -17,6 +16,7 @@ from hooks_app.api.authentication import Caller, PersonCaller, RuntimeCaller
 from hooks_app.api.permits import Permit
 from hooks_app.approvers import eligibility
 from hooks_app.approvers.scopes import NOBODY
+from hooks_app.confirmations.resources import Confirmation
 from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest, RegistryHead
 from hooks_app.registry import heads
@@ -168,7 +168,7 @@ def check_votable(caller: PersonCaller, reference: str) -> None:
         raise not_found()
 
 
-def confirmation_resource(caller: Caller, reference: str) -> dict[str, Any]:
+def confirmation_resource(caller: Caller, reference: str) -> Confirmation:
     """What ``GET /confirmations/{id}`` answers now. Raises 403 ``scope_missing``, 404 ``not_found``."""
     permits.check(caller, READ_CONFIRMATIONS)
     found = confirmations.settle(confirmation(caller, reference))

@@ -5,18 +5,27 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.response import Response
+from typing_extensions import TypedDict
 
 from channels_app.cards import Card, Tone
 from channels_app.models import Channel
 from channels_app.outbox import deliveries
 from hooks_app import limits
-from hooks_app.api import answers, lookups, requests
+from hooks_app.api import lookups, requests
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent
 from portal.lib import ids
+from portal.lib.json_types import Uuid
 from portal.lib.problems import Problem
+
+
+class Queued(TypedDict):
+    """The notice is in the outbox."""
+
+    id: Uuid
+    recipients: int
 
 
 class MessagesView(Endpoint):
@@ -29,7 +38,7 @@ class MessagesView(Endpoint):
         "Send a notice to a channel",
         tag="channels",
         takes=requests.Message,
-        answers_with={202: answers.MessageReceipt},
+        answers_with={202: Queued},
         refuses={
             404: "not_found",
             409: "channel_disabled",
@@ -50,7 +59,8 @@ class MessagesView(Endpoint):
             queued = deliveries.enqueue(
                 channel=channel, topic=f"notice:{notice}", card=_card(channel, agent, body.text)
             )
-        return Response({"id": str(notice), "recipients": len(queued)}, status=202)
+        receipt: Queued = {"id": str(notice), "recipients": len(queued)}
+        return Response(receipt, status=202)
 
 
 def _card(channel: Channel, agent: Agent, text: str) -> Card:

@@ -1,18 +1,19 @@
 """How the views become OpenAPI 3.1: one decorator says what a call takes and answers."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from drf_spectacular.contrib.pydantic import PydanticExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from hookgate import canonical
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from hooks_app.api import answers, fields
+from hooks_app.api import fields
 from hooks_app.api.endpoint import RUNTIME_HEADER
 from portal.api.problems import CONTENT_TYPE
+from portal.lib.problems import ProblemDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +28,8 @@ SECURITY_SCHEMES = {
     },
 }
 EVENTS = "/api/v1/agents/{agent}/events"
+# The components that answers refer to, by name; filled as the views describe themselves.
+_ANSWERS: dict[str, dict[str, Any]] = {}
 _ALWAYS = {401: "unauthenticated", 403: "scope_missing, people_only, runtime_only, csrf_failed"}
 _WITH_BODY = {400: "invalid", 413: "too_large", 415: "unsupported_media_type"}
 
@@ -82,8 +85,8 @@ def describe(
 ) -> Callable[[F], F]:
     """Describe one method of an endpoint.
 
-    ``answers_with`` maps a status to a model, or to the text of an answer without body; ``refuses`` maps a status to
-    the codes beyond those that every call has.
+    ``answers_with`` maps a status to the type that the view answers with, or to the text of an answer without body;
+    ``refuses`` maps a status to the codes beyond those that every call has.
     """
     refusals = {} if public else dict(_ALWAYS)
     if takes is not None:
@@ -93,12 +96,15 @@ def describe(
     for status, codes in (refuses or {}).items():
         refusals[status] = f"{refusals[status]}, {codes}" if status in refusals else codes
     responses: dict[Any, Any] = {
-        (status, CONTENT_TYPE): OpenApiResponse(answers.Problem, description=codes)
+        (status, CONTENT_TYPE): OpenApiResponse(_answer(ProblemDocument), description=codes)
         for status, codes in refusals.items()
     }
     for status, answer in answers_with.items():
-        text = answer if isinstance(answer, str) else (answer.__doc__ or "").strip().split("\n")[0]
-        responses[status] = OpenApiResponse(None if isinstance(answer, str) else answer, description=text)
+        if isinstance(answer, str):
+            responses[status] = OpenApiResponse(None, description=answer)
+        else:
+            text = (answer.__doc__ or "").strip().split("\n")[0]
+            responses[status] = OpenApiResponse(_answer(answer), description=text)
     decorate: Callable[[F], F] = extend_schema(
         operation_id=name,
         summary=summary,
@@ -108,6 +114,17 @@ def describe(
         parameters=[*_query_parameters(query), *([_RUNTIME] if names_runtime else []), *headers],
     )
     return decorate
+
+
+def _answer(kind: Any) -> dict[str, str]:
+    """A reference to the component that describes answers of this type: the one that the view's own code is checked
+    against."""
+    schema = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    name = "".join(part.__name__ for part in (*get_args(kind), get_origin(kind) or kind))
+    for known, part in {**schema.pop("$defs", {}), name: {**schema, "title": name}}.items():
+        if _ANSWERS.setdefault(known, part) != part:
+            raise TypeError(f"two types of answers are called {known}")
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
 _RUNTIME = OpenApiParameter(
@@ -171,7 +188,7 @@ EVENT = {
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Add what the views don't say: how each credential is sent, what I-JSON is, that the event stream is no JSON."""
     result = _name_i_json(result)
-    result["components"]["schemas"]["IJson"] = I_JSON
+    result["components"]["schemas"] |= {"IJson": I_JSON, **_ANSWERS}
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     events = result["paths"][EVENTS]["get"]["responses"]["200"]
     events["content"] = {"text/event-stream": {"schema": EVENT}}

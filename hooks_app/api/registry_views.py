@@ -7,16 +7,19 @@ from drf_spectacular.utils import OpenApiParameter
 from hookgate import canonical
 from rest_framework.request import Request
 from rest_framework.response import Response
+from typing_extensions import TypedDict
 
 from hooks_app import metrics as measures
-from hooks_app.api import answers, lookups, permits, requests
+from hooks_app.api import lookups, permits, requests
 from hooks_app.api.authentication import RuntimeCaller
 from hooks_app.api.endpoint import Endpoint
 from hooks_app.api.openapi import describe
 from hooks_app.api.permits import Permit
 from hooks_app.models import Agent, RegistryHead, RegistryRevision
-from hooks_app.registry import heads, runtimes
+from hooks_app.registry import heads, manifests, runtimes
+from portal.api.pagination import Page
 from portal.lib import clock
+from portal.lib.json_types import Moment, Object
 from portal.lib.problems import FieldError, invalid, not_found
 from portal.observe import metrics, outages
 
@@ -39,6 +42,22 @@ _ETAG_HEADERS = (
 )
 
 
+class RevisionSummary(TypedDict):
+    """One revision, without its manifest."""
+
+    number: int
+    created_at: Moment
+    author: str
+    comment: str
+    digest: str
+
+
+class Revision(RevisionSummary):
+    """One revision with its manifest, as it is stored: without state and surface."""
+
+    manifest: Object
+
+
 class RegistryView(Endpoint):
     """Everything that an agent runs."""
 
@@ -49,7 +68,7 @@ class RegistryView(Endpoint):
         "Fetch an agent's registry",
         tag="registry",
         query=requests.RegistryQuery,
-        answers_with={200: answers.Manifest, 304: "The manifest that is held still holds."},
+        answers_with={200: manifests.ServedManifest, 304: "The manifest that is held still holds."},
         refuses={404: "not_found", 422: "registry_unbuildable"},
         names_runtime=True,
         headers=_ETAG_HEADERS,
@@ -102,7 +121,7 @@ class RevisionsView(Endpoint):
         "List an agent's registry revisions",
         tag="registry",
         query=requests.PageQuery,
-        answers_with={200: answers.RevisionPage},
+        answers_with={200: Page[RevisionSummary]},
         refuses={404: "not_found"},
     )
     def get(self, request: Request, agent: str) -> Response:
@@ -119,9 +138,11 @@ class RevisionsView(Endpoint):
         found = list(rows.order_by("-number")[: query.limit + 1])
         shown = found[: query.limit]
         more = len(found) > query.limit
-        return Response(
-            {"results": [_summary(row) for row in shown], "next": str(shown[-1].number) if more else None}
-        )
+        page: Page[RevisionSummary] = {
+            "results": [_summary(row) for row in shown],
+            "next": str(shown[-1].number) if more else None,
+        }
+        return Response(page)
 
 
 class RevisionView(Endpoint):
@@ -133,7 +154,7 @@ class RevisionView(Endpoint):
         "revision_get",
         "Fetch one registry revision",
         tag="registry",
-        answers_with={200: answers.Revision},
+        answers_with={200: Revision},
         refuses={404: "not_found"},
     )
     def get(self, request: Request, agent: str, number: int) -> Response:
@@ -142,10 +163,11 @@ class RevisionView(Endpoint):
         found = rows.filter(number=number).first() if number < 2**31 else None
         if found is None:
             raise not_found()
-        return Response({**_summary(found), "manifest": found.manifest})
+        whole: Revision = {**_summary(found), "manifest": found.manifest}
+        return Response(whole)
 
 
-def _summary(row: RegistryRevision) -> dict[str, object]:
+def _summary(row: RegistryRevision) -> RevisionSummary:
     return {
         "number": row.number,
         "created_at": clock.rfc3339(row.created_at),

@@ -1,5 +1,6 @@
 """Who may listen to an event stream, and to what. The streams themselves are :mod:`hooks_app.live`'s."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ class TicketResponse(Response):
 class WaitableResponse(Response):
     """What is answered at once, and may be waited for. ``holder`` is whom a wait counts against."""
 
-    def __init__(self, data: dict[str, Any], caller: Caller) -> None:
+    def __init__(self, data: Mapping[str, Any], caller: Caller) -> None:
         super().__init__(data)
         self.holder = _holder(caller)
 

@@ -29,7 +29,7 @@ class Event:
     """One server-sent event."""
 
     name: str
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AgentNow:
     """An agent as its stream shows it. ``confirmations``: status by id, of those open or just ended."""
 
     registry: dict[str, Any]
-    state: dict[str, Any]
+    state: switches.RegistryState
     confirmations: dict[str, str]
     turns_at: datetime | None
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -26,6 +25,7 @@ from hooks_app.models import Agent, RegistryHead, RegistryRevision
 from hooks_app.registry import input_rows, manifest_warnings, manifests
 from hooks_app.registry.manifest_inputs import Inputs
 from hooks_app.registry.manifests import Governance
+from hooks_app.switches import RegistryState
 from portal import audit
 from portal.lib import clock
 from portal.lib.composed import Composed, Parameter
@@ -153,14 +153,14 @@ def etag(agent: Agent, surface: str, found: RegistryHead | None = None) -> str:
     return tag(_revision(now).pk, surface, switches.state(now.agent, now.agent.organization))
 
 
-def tag(revision_id: UUID, surface: str, state: dict[str, Any]) -> str:
+def tag(revision_id: UUID, surface: str, state: RegistryState) -> str:
     """The ETag, quotes included, of a revision on ``surface`` while ``state`` holds."""
     # A revision never changes, so it stands for everything else in the body.
     parts = [BODY_FORMAT, str(revision_id), surface, state]
     return f'"{hashlib.sha256(canonical.canonicalize(parts)).hexdigest()[:32]}"'
 
 
-def state(agent: Agent) -> dict[str, Any]:
+def state(agent: Agent) -> RegistryState:
     """The switches as they are now: ``{"read_only", "halted", "reason", "until"}``."""
     row = Agent.objects.select_related("organization").get(pk=agent.pk)
     return switches.state(row, row.organization)

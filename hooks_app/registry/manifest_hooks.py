@@ -4,21 +4,42 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
 from hookgate.matching import matching, work
 from hookgate.registry.manifest import GATE_PRIORITY
+from typing_extensions import TypedDict
 
 from hooks_app.conditions import walks
 from hooks_app.registry.manifest_inputs import Faults, Inputs
 from portal.lib import nearest
+from portal.lib.json_types import Object, one_of
 
 EVENT_PRIORITY = 500
 MAX_TIMEOUT = 86_400  # seconds
 HANDLER_KEYS = ("type", "target", "timeout")
 _TARGET = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
+
+
+class ManifestHook(TypedDict):
+    """A hook that the agent runs."""
+
+    id: str
+    name: str
+    points: list[str]
+    priority: int
+    tool_filter: str | None
+    matcher: str | None
+    when: str | None
+    on_error: Annotated[str, one_of(("deny", "allow"))]
+    mode: Annotated[str, one_of(("enforce", "observe"))]
+    timeout_seconds: float | None
+    params: Object
+    handler: Object | None
+    source: Annotated[str, one_of(("auto", "class_hooks", "events"))]
+    walks: NotRequired[list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +71,7 @@ class GateEntry:
             "when": self.when,
             "policy": self.policy,
             "channel": self.channel,
-            **_write_walks(self.walks),
+            **({} if self.walks is None else {"walks": _write_walks(self.walks)}),
         }
 
 
@@ -58,13 +79,13 @@ class GateEntry:
 class Compiled:
     """The manifest's ``hooks``, in the order in which they run, and the gate's declared entries."""
 
-    hooks: list[dict[str, Any]]
+    hooks: list[ManifestHook]
     triggers: list[GateEntry]
 
 
 def compile_hooks(inputs: Inputs, faults: Faults) -> Compiled:
     """Check every declaration of ``inputs.content`` and order what runs; every reason against it goes to ``faults``."""
-    declared: list[tuple[int, dict[str, Any]]] = []
+    declared: list[tuple[int, ManifestHook]] = []
     triggers: list[GateEntry] = []
     attached: dict[str, str] = {}
     for index, item in enumerate(inputs.content["class_hooks"]):
@@ -107,7 +128,7 @@ def _attached_id(inputs: Inputs, name: str) -> str:
     return str(uuid.uuid5(inputs.agent_id, name))
 
 
-def _attach(inputs: Inputs, entry: CatalogueEntry) -> dict[str, Any]:
+def _attach(inputs: Inputs, entry: CatalogueEntry) -> ManifestHook:
     """A hook that every agent has, with its defaults."""
     params = entry.validate_params({})
     return _write(
@@ -133,10 +154,10 @@ def _write(
     declared: Mapping[str, Any] | None = None,
     matcher: str | None = None,
     handler: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> ManifestHook:
     """One entry of the manifest's ``hooks``, every key of the contract present."""
     declared = declared or {}
-    written = {
+    written: ManifestHook = {
         "id": id,
         "name": name,
         "points": points,
@@ -151,7 +172,10 @@ def _write(
         "handler": handler,
         "source": source,
     }
-    return written | _write_walks(_find_walks(declared.get("when")))
+    # Only where it says something, so that the digest of what stood before stays.
+    if (found := _find_walks(declared.get("when"))) is not None:
+        written["walks"] = _write_walks(found)
+    return written
 
 
 def _find_walks(when: str | None) -> work.Walks | None:
@@ -163,9 +187,8 @@ def _find_walks(when: str | None) -> work.Walks | None:
         return None  # `_check_common` says so
 
 
-def _write_walks(found: work.Walks | None) -> dict[str, Any]:
-    # Only where it says something, so that the digest of what stood before stays.
-    return {} if found is None else {"walks": [list(chain) for chain in found]}
+def _write_walks(found: work.Walks) -> list[list[str]]:
+    return [list(chain) for chain in found]
 
 
 def _read_trigger(
@@ -206,7 +229,7 @@ def _implied_channel(inputs: Inputs, path: str, entry: CatalogueEntry, faults: F
 
 def _read_class_hook(
     inputs: Inputs, item: Mapping[str, Any], path: str, entry: CatalogueEntry, faults: Faults
-) -> dict[str, Any]:
+) -> ManifestHook:
     if entry.attached:
         _check_protected(item, path, entry, faults)
     _check_common(item, path, faults)
@@ -304,9 +327,9 @@ def _check_tool_filter_applies(item: Mapping[str, Any], path: str, points: list[
         )
 
 
-def _read_events(inputs: Inputs, faults: Faults, *, first: int) -> list[tuple[int, dict[str, Any]]]:
+def _read_events(inputs: Inputs, faults: Faults, *, first: int) -> list[tuple[int, ManifestHook]]:
     """The user-defined handlers, numbered after the class hooks."""
-    hooks: list[tuple[int, dict[str, Any]]] = []
+    hooks: list[tuple[int, ManifestHook]] = []
     for item in inputs.content["events"]:
         name = f"{item['event']}[{item['group']}].hooks[{item['index']}]"
         path = f"hooks.events.{name}"

@@ -7,7 +7,7 @@ call, and a change of any of it is a new revision.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, NotRequired
 
 from hookgate import canonical
 from hookgate.registry.manifest import (
@@ -19,19 +19,84 @@ from hookgate.registry.manifest import (
     manifest_digest,
     parse,
 )
+from typing_extensions import TypedDict
 
 from hooks_app.registry import manifest_checks, manifest_hooks
+from hooks_app.registry.manifest_hooks import ManifestHook
 from hooks_app.registry.manifest_inputs import Faults, Inputs, Tool
+from hooks_app.switches import RegistryState
+from portal.lib.json_types import Uuid, one_of
 from portal.lib.problems import FieldError, Problem
 
-NO_STATE: dict[str, Any] = {"read_only": False, "halted": False, "reason": None, "until": None}
+
+class RegistryAgent(TypedDict):
+    """Whose registry it is."""
+
+    id: Uuid
+    slug: str
+    organization: str
+
+
+class Freshness(TypedDict):
+    """How long a manifest may be used, in seconds."""
+
+    revalidate_after_seconds: int
+    max_stale_seconds: int
+
+
+class ManifestTool(TypedDict):
+    """A tool that the registry lists."""
+
+    name: str
+    connector: str | None
+    writes: bool
+    requires_confirmation: bool
+    redact: list[str]
+
+
+class ConfirmationSettings(TypedDict):
+    """Who is asked, and where. ``tool_policies``: by the name of the tool's entry."""
+
+    mode: str
+    channels: list[str]
+    policy: str | None
+    tool_policies: dict[str, str]
+    max_pending: int
+
+
+class StoredManifest(TypedDict):
+    """Everything that an agent runs, on whatever surface, as it is stored."""
+
+    schema: Annotated[str, one_of((SCHEMA,))]
+    agent: RegistryAgent
+    revision: int
+    digest: str
+    bypass: bool
+    freshness: Freshness
+    unlisted_tools: Annotated[str, one_of(("allow", "confirm", "deny"))]
+    require_confirmation_for_all: bool
+    time_zone: NotRequired[str]
+    may_delegate_to: list[str]
+    tools: list[ManifestTool]
+    hooks: list[ManifestHook]
+    confirmation: ConfirmationSettings
+
+
+class ServedManifest(StoredManifest):
+    """Everything that an agent runs."""
+
+    surface: Annotated[str, one_of(SURFACES)]
+    state: RegistryState
+
+
+NO_STATE: RegistryState = {"read_only": False, "halted": False, "reason": None, "until": None}
 
 
 @dataclass(frozen=True)
 class Built:
     """Either a manifest (its ``revision`` still 0) and its digest, or every reason why there is none."""
 
-    manifest: dict[str, Any] | None
+    manifest: StoredManifest | None
     digest: str
     errors: tuple[FieldError, ...]
 
@@ -58,12 +123,13 @@ def build(inputs: Inputs) -> Built:
     return Built(manifest, manifest["digest"], ())
 
 
-def _write(inputs: Inputs, tools: list[Tool], hooks: list[dict[str, Any]]) -> dict[str, Any]:
+def _write(inputs: Inputs, tools: list[Tool], hooks: list[ManifestHook]) -> StoredManifest:
     content = inputs.content
-    return {
+    manifest: StoredManifest = {
         "schema": SCHEMA,
         "agent": {"id": str(inputs.agent_id), "slug": inputs.agent, "organization": inputs.organization},
         "revision": 0,
+        "digest": "",
         "bypass": False,
         "freshness": {
             "revalidate_after_seconds": inputs.revalidate_after_seconds,
@@ -71,8 +137,6 @@ def _write(inputs: Inputs, tools: list[Tool], hooks: list[dict[str, Any]]) -> di
         },
         "unlisted_tools": content["unlisted_tools"],
         "require_confirmation_for_all": content["require_confirmation_for_all"],
-        # Only where it says something: the digests of all others stay what they are.
-        **({} if inputs.time_zone == UTC else {"time_zone": inputs.time_zone}),
         "may_delegate_to": list(dict.fromkeys(content["may_delegate_to"])),
         "tools": [
             {
@@ -93,16 +157,20 @@ def _write(inputs: Inputs, tools: list[Tool], hooks: list[dict[str, Any]]) -> di
             "max_pending": content["max_pending"],
         },
     }
+    # Only where it says something: the digests of all others stay what they are.
+    if inputs.time_zone != UTC:
+        manifest["time_zone"] = inputs.time_zone
+    return manifest
 
 
-def document(manifest: Mapping[str, Any], *, surface: str, state: Mapping[str, Any]) -> dict[str, Any]:
+def document(manifest: StoredManifest, *, surface: str, state: RegistryState) -> ServedManifest:
     """What a runtime is served: the manifest with its surface and the state that holds now.
 
     On ``eval`` nothing runs and nobody is asked, so the digest is another one; ``surface`` is one of ``SURFACES``.
     """
-    served = {**manifest, "surface": surface, "state": dict(state)}
+    served: ServedManifest = {**manifest, "surface": surface, "state": state}
     if surface == "eval":
-        served |= {"bypass": True, "hooks": []}
+        served["bypass"], served["hooks"] = True, []
         served["digest"] = manifest_digest(served)
     return served
 
@@ -125,7 +193,7 @@ class Governance:
         return None if tool is None else self.tool_policies.get(tool.name)
 
 
-def govern(manifest: Mapping[str, Any]) -> Governance:
+def govern(manifest: StoredManifest) -> Governance:
     """Read a stored manifest back, with the runtime's own reader. Raises 422 ``registry_unbuildable`` for one that it
     reads no more: then no runtime runs anything by it either."""
     confirmation = manifest["confirmation"]

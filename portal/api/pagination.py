@@ -7,18 +7,27 @@ and page 1000 costs what page 1 costs.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from django.core import signing
 from django.db.models import Model, Q, QuerySet
+from typing_extensions import TypedDict
 
 from portal.lib.problems import FieldError, invalid
 
 M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 
 PAGE_SIZE = 50
 LARGEST_PAGE = 200
+
+
+class Page(TypedDict, Generic[R]):
+    """A part of a list, newest first. ``next`` is the cursor of the next one."""
+
+    results: list[R]
+    next: str | None
 
 
 @dataclass(frozen=True)
@@ -34,8 +43,8 @@ class Keyset(Generic[M]):
         *,
         cursor: str | None,
         limit: int,
-        represent: Callable[[list[M]], list[dict[str, Any]]],
-    ) -> dict[str, Any]:
+        represent: Callable[[list[M]], list[R]],
+    ) -> Page[R]:
         """One page of at most ``limit`` rows. Raises 400 ``invalid`` for a cursor that this list did not make."""
         if cursor is not None:
             rows = rows.filter(self._after(cursor))

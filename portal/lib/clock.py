@@ -6,6 +6,7 @@ Everything that compares or stores a time asks here, so that a test can set it. 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import overload
 
 Source = Callable[[], datetime]
 
@@ -20,6 +21,18 @@ _source: Source = _system
 def now() -> datetime:
     """Return the current time as an aware datetime in UTC."""
     return _source()
+
+
+@overload
+def rfc3339(value: datetime) -> str: ...
+
+
+@overload
+def rfc3339(value: None) -> None: ...
+
+
+@overload
+def rfc3339(value: datetime | None) -> str | None: ...
 
 
 def rfc3339(value: datetime | None) -> str | None:

@@ -2,7 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+
+class ProblemField(TypedDict):
+    """One field at fault."""
+
+    path: str
+    code: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -13,9 +23,20 @@ class FieldError:
     code: str
     message: str
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> ProblemField:
         """The entry of ``errors``."""
         return {"path": self.path, "code": self.code, "message": self.message}
+
+
+class ProblemDocument(TypedDict):
+    """Why the request was refused (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: NotRequired[list[ProblemField]]
 
 
 class Problem(Exception):
@@ -37,9 +58,9 @@ class Problem(Exception):
         self.errors = tuple(errors)
         self.retry_after = retry_after
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ProblemDocument:
         """The problem document."""
-        body: dict[str, Any] = {
+        body: ProblemDocument = {
             "type": f"urn:hookgate:problem:{self.code}",
             "title": self.code.replace("_", " ").capitalize(),
             "status": self.status,

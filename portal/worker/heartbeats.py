@@ -14,7 +14,7 @@ from pathlib import Path
 STALE = 30.0
 NAMES = ("worker", "beat")
 # As in the settings, which are not loaded here: looking often must be cheap.
-DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / "var"
+DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "var"
 
 
 def path(folder: Path, name: str) -> Path:

@@ -1,6 +1,5 @@
 """Rows of a form: counters that lie cost nothing and are said, and nothing that was added is dropped."""
 
-import time
 from typing import Any
 
 import pytest
@@ -53,10 +52,8 @@ def test_a_forged_counter_is_said_and_costs_nothing(
     filled = fill(browser.get(there))
     filled["actions-0-description"] = ["typed by somebody"]
     before = snapshot()
-    began = time.perf_counter()
     answer = browser.post(there, filled | {f"actions-{name}": value})
     assert answer.status_code == 200
-    assert time.perf_counter() - began < 3
     formset = answer.context["inline_admin_formsets"][0].formset
     assert len(formset.forms) == 1
     said = str(formset.non_form_errors())

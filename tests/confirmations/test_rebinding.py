@@ -7,12 +7,11 @@ from datetime import timedelta
 import pytest
 
 from channels_app.models import Identity
-from hooks_app import confirmations
 from hooks_app.models import ConfirmationRequest
 from portal.lib.problems import Problem
 from portal.models import Absence, AuditEvent, Group, Membership, User
 from tests import make
-from tests.confirmations.world import World, state
+from tests.confirmations.world import World, counting, state
 from tests.conftest import Clock
 
 
@@ -71,8 +70,7 @@ class Office:
     def counting(self) -> dict[str, bool]:
         """Whose votes count, as the resource says."""
         row = ConfirmationRequest.objects.select_related("agent", "organization").get(pk=self.row.pk)
-        shown = confirmations.represent(row)["decisions"]
-        return {vote["user"] or vote["identity"]["external_id"]: vote.get("counts", True) for vote in shown}
+        return counting(row)
 
 
 def rebound_taps_again(office: Office) -> None:

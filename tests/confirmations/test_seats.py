@@ -8,13 +8,12 @@ import pytest
 from django.test import Client
 
 from channels_app.models import Identity
-from hooks_app import confirmations
 from hooks_app.approvers import eligibility
-from hooks_app.models import ConfirmationRequest, Decision
+from hooks_app.models import Decision
 from portal.models import Absence, AuditEvent, Group, GroupMember, User
 from tests import make
 from tests.confirmations.conftest import refused
-from tests.confirmations.world import World, state
+from tests.confirmations.world import World, counting, state
 from tests.conftest import Clock
 
 
@@ -48,12 +47,6 @@ def away(world: World, time: Clock, absent: User, substitute: User, *, days: int
         first_day=today - timedelta(days=1 + days),
         last_day=today + timedelta(days=3),
     )
-
-
-def counting(row: ConfirmationRequest) -> dict[str, bool]:
-    """Whose votes count, as the resource says."""
-    shown = confirmations.represent(row)["decisions"]
-    return {vote["user"] or vote["identity"]["external_id"]: vote.get("counts", True) for vote in shown}
 
 
 def test_a_seat_has_one_vote_whoever_casts_it_first(

@@ -9,6 +9,7 @@ from channels_app.adapters.base import Reply, Tap
 from channels_app.models import Channel, Delivery, Identity
 from hooks_app import confirmations
 from hooks_app.confirmations import Initiator, NewRequest, Voter
+from hooks_app.confirmations.resources import DecisionEntry
 from hooks_app.confirmations.taps import ApprovalsTopic
 from hooks_app.models import Agent, ApprovalPolicy, ConfirmationRequest
 from hooks_app.registry import heads
@@ -135,3 +136,15 @@ def build() -> World:
 def state(row: ConfirmationRequest) -> str:
     """The status as the database has it."""
     return ConfirmationRequest.objects.get(pk=row.pk).status
+
+
+def counting(row: ConfirmationRequest) -> dict[str, bool]:
+    """Whose votes count, as the resource says."""
+    return {_voter(vote): vote.get("counts", True) for vote in confirmations.represent(row)["decisions"]}
+
+
+def _voter(vote: DecisionEntry) -> str:
+    if vote["user"] is not None:
+        return vote["user"]
+    assert vote["identity"] is not None
+    return vote["identity"]["external_id"]
