@@ -1,7 +1,8 @@
 """What a client may take of the server before anybody knows who it is: time, connections, the head of a request.
 
-uvicorn waits for ever for the rest of a head or of a body, and for a client that doesn't read its answer; this is its
-protocol with an end to that. Who waits for an answer of ours (a long poll, a stream) is not slow: we are.
+uvicorn waits for ever for the rest of a head or of a body, and for a client that doesn't read its answer, and bounds
+neither a head nor what comes around a body in chunks; this is its protocol on llhttp (`httptools`) with an end to that.
+Who waits for an answer of ours (a long poll, a stream) is not slow: we are.
 """
 
 import asyncio
@@ -10,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import h11
 from django.conf import settings
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from portal.observe import metrics
 
@@ -21,8 +21,10 @@ from portal.observe import metrics
 LASTS = "hookgate.lasts"
 # Bytes that a client has to send or to read within the time that it is given, if there are so many.
 PROGRESS = 10 * 1024
-# The parser bounds what it holds of an incomplete head, not of one that arrives in a single piece.
-PIECE = 16 * 1024
+# Bytes of a head, and of what comes around a body in chunks; more are refused.
+HEAD = 16 * 1024
+# A body may come in chunks of one byte, each with five around it.
+_AROUND = 6
 # Seconds between two looks at all connections.
 LOOK_SECONDS = 0.5
 
@@ -83,7 +85,7 @@ class _CountingTransport:
         return getattr(self._transport, name)
 
 
-class Protocol(H11Protocol):
+class Protocol(HttpToolsProtocol):
     """uvicorn's, which lets slow clients go and takes so many connections at a time."""
 
     _sweeps: MutableMapping[asyncio.AbstractEventLoop, asyncio.TimerHandle] = WeakKeyDictionary()
@@ -96,6 +98,9 @@ class Protocol(H11Protocol):
         self._body: _Window | None = None
         self._reading: _Window | None = None
         self._sent = 0
+        # Whether the next bytes are of a body; what has come of the present head and body, and of the body itself.
+        self._in_body = False
+        self._received = self._of_body = 0
         super().connection_made(self._out)  # type: ignore[arg-type]
         self._watch()
         if self._is_full():
@@ -104,19 +109,49 @@ class Protocol(H11Protocol):
             self._out.close()
 
     def data_received(self, data: bytes) -> None:
-        """Hand the bytes on, of a head not more at a time than the parser bounds."""
+        """Hand the bytes on, a piece at a time, as long as they come to something."""
         if self.transport.is_closing():
             return
         self._heard = True
         if self._body is not None:
             self._body.bytes += len(data)
-        if self._head_since is None and self._is_idle():
+        if self._head_since is None and self._awaits_head():
             self._head_since = self.loop.time()
-        for start in range(0, len(data), PIECE):
-            if not self.transport.is_closing():
-                super().data_received(data[start : start + PIECE])
-        if not self._is_idle():
+        while data and not self.transport.is_closing():
+            room = HEAD + _AROUND * self._of_body - self._received
+            if room <= 0:
+                self.send_400_response("Invalid HTTP request received.")
+                return
+            piece, data = data[:room], data[room:]
+            self._received += len(piece)
+            super().data_received(piece)
+        if not self._awaits_head():
             self._head_since = None
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._in_body = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """What comes after a body in chunks is no header, and nothing here reads it (RFC 9110, 6.5.1)."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """A body begins, if only an empty one."""
+        self._in_body, self._received, self._of_body = True, 0, 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._of_body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The next bytes are of a head."""
+        self._in_body, self._received, self._of_body = False, 0, 0
+        super().on_message_complete()
 
     def let_go_if_slow(self, now: float) -> None:
         """End the connection of a client that doesn't get on."""
@@ -139,13 +174,13 @@ class Protocol(H11Protocol):
             self._out.write(SLOW)
         self._out.close()
 
-    def _is_idle(self) -> bool:
-        """Whether no request is under way: the next bytes are of a head."""
-        return bool(self.conn.their_state is h11.IDLE)
+    def _awaits_head(self) -> bool:
+        """Whether the client is to send a head, or the rest of one, and waits for no answer of ours."""
+        return not self._in_body and (self.cycle is None or self.cycle.response_complete)
 
     def _sends_too_slowly(self, now: float, seconds: float) -> bool:
         # While reading is paused it is the application that doesn't take what is there.
-        if self.conn.their_state is not h11.SEND_BODY or self.flow.read_paused:
+        if not self._in_body or self.flow.read_paused:
             self._body = None
             return False
         if self._body is None:

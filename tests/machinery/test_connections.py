@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from hooks_app import keys
+from portal import audit
 from tests.machinery.live import Portal, open_wait, read_all, read_until, until
 
 SECONDS = 1
@@ -179,3 +181,43 @@ def test_a_head_is_bounded_however_it_arrives(portal: Portal, world: Any, size: 
         except OSError:
             return
     assert not text.startswith(b"HTTP/1.1 200")
+
+
+CHUNKED = b"POST /api/v1/limits/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [b"2;x=" + b"y" * 200_000, b"2\r\n{}\r\n0\r\nX: " + b"y" * 200_000],
+    ids=["extension", "trailer"],
+)
+def test_what_comes_around_a_body_in_chunks_is_bounded(portal: Portal, world: Any, around: bytes) -> None:
+    with connect(portal) as connection:
+        try:
+            connection.sendall(CHUNKED + b"\r\n" + around)
+            text, _ = ended(connection)
+        except OSError:
+            return
+    assert text == b"" or text.startswith(b"HTTP/1.1 400 ")  # a reset may overtake the answer
+
+
+def test_a_body_in_chunks_of_one_byte_arrives(portal: Portal, world: Any) -> None:
+    body = b'{"agent": "' + b"a" * 40_000 + b'"}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    with connect(portal) as connection:
+        connection.sendall(CHUNKED + b"Connection: close\r\n\r\n" + chunks + b"0\r\n\r\n")
+        text, _ = ended(connection)
+    assert text.startswith(b"HTTP/1.1 401 ")
+
+
+def test_what_follows_a_body_is_no_header(portal: Portal, world: Any) -> None:
+    """A key in a trailer says who calls to nobody."""
+    key = keys.issue(organization=world.acme, agent=world.agent, scopes=["limits"], actor=audit.SHELL)[1]
+    head = CHUNKED + b"Content-Type: application/json\r\nConnection: close\r\n"
+    bearer = b"Authorization: Bearer " + key.encode() + b"\r\n"
+    statuses = []
+    for headers, trailer in ((bearer, b""), (b"", bearer)):
+        with connect(portal) as connection:
+            connection.sendall(head + headers + b"\r\n2\r\n{}\r\n0\r\n" + trailer + b"\r\n")
+            statuses.append(ended(connection)[0].split()[1])
+    assert statuses == [b"400", b"401"]
