@@ -57,9 +57,15 @@ class Wire:
         if self._reader.at_eof():  # the server has closed what was idle for five seconds
             await self._connect()
         started = time.perf_counter()
-        while (answered := await self.ask(method, path, body))[0] == 503:  # noqa: ASYNC110  # it asks again
+        while True:
+            try:
+                status, answer = await self.ask(method, path, body)
+            except ConnectionResetError:  # it closed while this was on its way
+                await self._connect()
+                continue
+            if status != 503:
+                break
             await asyncio.sleep(AGAIN)
-        status, answer = answered
         spent = (time.perf_counter() - started) * 1000
         if status != expect:
             raise RuntimeError(f"{method} {path}: {status} {answer[:300]!r}")
