@@ -42,8 +42,8 @@ async def session(folder: str) -> AsyncIterator[Session]:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/registry"):
-            return httpx.Response(200, json=document)
-        return httpx.Response(202, json={"accepted": 1, "duplicates": 0})
+            return _streamed(200, document)
+        return _streamed(202, {"accepted": 1, "duplicates": 0})
 
     transport = httpx.MockTransport(answer)
     async with (
@@ -51,6 +51,11 @@ async def session(folder: str) -> AsyncIterator[Session]:
         runtime.session("procurement", user={"id": "u42", "name": "Kim"}) as made,
     ):
         yield made
+
+
+def _streamed(status: int, body: Any) -> httpx.Response:
+    """As from a socket: not read yet."""
+    return httpx.Response(status, stream=httpx.ByteStream(json.dumps(body).encode()))
 
 
 async def _calls(folder: str) -> float:

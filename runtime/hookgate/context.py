@@ -158,12 +158,10 @@ def _copy_result(value: Any) -> Any:
         return value
 
 
-def begin_hook(context: HookContext) -> None:
-    """Forget the copies that the previous hook may have changed."""
-    if context._args_view is not None:
-        _put(context, "_args_view", None)
-    if context._result_view is not None:
-        _put(context, "_result_view", None)
+def forget_copies(context: HookContext) -> None:
+    """Before the next hook: the previous one may have changed the copies that it got."""
+    _put(context, "_args_view", None)
+    _put(context, "_result_view", None)
 
 
 def rewrite_args(context: HookContext, args: dict[str, Any]) -> None:

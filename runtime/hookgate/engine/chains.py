@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from hookgate.context import HookContext
 from hookgate.engine.bounded import suspends
 from hookgate.events import TOOL_POINTS, HookEvent
 from hookgate.hook import Hook
@@ -39,6 +40,9 @@ class Bound:
     may_hang: bool = field(init=False)
     may_abstain: bool = field(init=False)
     passes_as: str = field(init=False)
+    # Runs in place, with nothing to ask before.
+    is_plain: bool = field(init=False)
+    execute: Callable[[HookContext], Any] = field(init=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -51,6 +55,8 @@ class Bound:
         own = getattr(self.hook.should_trigger, "__func__", None) is not Hook.should_trigger
         put(self, "may_abstain", own)
         put(self, "passes_as", "would_allow" if self.observe else "allowed")
+        put(self, "is_plain", not (self.asks_context or self.waits or own))
+        put(self, "execute", self.hook.execute)
 
     @classmethod
     def of_spec(cls, spec: HookSpec, hook: Hook) -> Bound:
@@ -107,7 +113,7 @@ class Chains:
         self._points = {
             event: tuple(bound for bound in ordered if event in bound.points) for event in HookEvent
         }
-        self._index: dict[tuple[HookEvent, str], tuple[Bound, ...]] = {}
+        self._index: dict[tuple[str, str], tuple[Bound, ...]] = {}
 
     def at(self, event: HookEvent) -> tuple[Bound, ...]:
         """Every hook of a point, in order, whatever its filters say."""
@@ -116,7 +122,7 @@ class Chains:
     def select(self, event: HookEvent, tool_name: str) -> tuple[Bound, ...]:
         """The hooks whose filter and matcher let this tool through; conditions are still to be asked.
         Without the gate and without the hooks that close a call: those have their own moments."""
-        key = (event, tool_name)
+        key = (event._value_, tool_name)  # a member's own hash is computed in Python
         found = self._index.get(key)
         if found is None:
             found = self._filter(event, tool_name)

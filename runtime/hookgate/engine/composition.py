@@ -17,13 +17,13 @@ from typing import Any, Final, Literal
 from hookgate import canonical
 from hookgate.context import (
     HookContext,
-    begin_hook,
+    forget_copies,
     read_args,
     rewrite_args,
     rewrite_result,
     variables,
 )
-from hookgate.engine.bounded import HookTimedOut, finish, run
+from hookgate.engine.bounded import End, HookTimedOut, finish, run
 from hookgate.engine.chains import Bound
 from hookgate.events import BLOCKING_POINTS, TOOL_POINTS, HookEvent
 from hookgate.matching import matching
@@ -49,27 +49,29 @@ async def run_chain(
     """
     merged = MergedResult() if merged is None else merged
     trace = merged.trace
+    started = perf_counter()
     for bound in hooks:
-        begin_hook(context)
-        if bound.asks_context and not _matches(bound, context, trace):
-            continue
-        started = perf_counter()
-        failure = None
-        try:
-            if bound.may_abstain and not _triggers(bound, context):
+        if context._args_view is not None or context._result_view is not None:
+            forget_copies(context)
+        plain, failure = bound.is_plain, None
+        if not plain and bound.asks_context:
+            if not _matches(bound, context, trace):
                 continue
-            coroutine: Any = bound.hook.execute(context)
-            if type(coroutine) is not CoroutineType:
-                raise TypeError("execute() must be an async function")
-            if bound.may_hang:
-                result, failure = await run(coroutine, bound.timeout)
-            elif not bound.waits:
+            started = perf_counter()
+        try:
+            if plain:
                 # In place: most hooks never wait, and anything more than awaiting them would cost more than they do.
-                result = await coroutine
+                result = await bound.execute(context)
+            elif bound.may_abstain and not _triggers(bound, context):
+                continue
             else:
-                result = await finish(coroutine, bound.timeout)
+                result, failure = await _run(bound, context)
             if failure is None and _says_nothing(result):
-                trace.append(_entry(bound.name, bound.passes_as, started, []))
+                ended = perf_counter()
+                took = (ended - started) * 1000
+                trace.append({"hook": bound.name, "outcome": bound.passes_as, "ms": took, "changed": []})
+                # The next one begins where this one ends.
+                started = ended
                 continue
         except BaseException as error:
             if is_programs(error) or (bound.waits and _is_cancelled(error)):
@@ -77,9 +79,20 @@ async def run_chain(
             result, failure = None, error
         outcome, changed = _settle(bound, context, result, failure, merged, failures)
         trace.append(_entry(bound.name, outcome, started, changed))
+        started = perf_counter()
         if not merged.allow and context.event in BLOCKING_POINTS:
             break
     return merged
+
+
+async def _run(bound: Bound, context: HookContext) -> End:
+    """A hook's answer, or how it failed, within its time."""
+    coroutine: Any = bound.execute(context)
+    if type(coroutine) is not CoroutineType:
+        raise TypeError("execute() must be an async function")
+    if bound.may_hang:
+        return await run(coroutine, bound.timeout)
+    return End(await (finish(coroutine, bound.timeout) if bound.waits else coroutine))
 
 
 def _settle(
@@ -120,13 +133,13 @@ def _says_nothing(result: Any) -> bool:
     return (
         type(result) is HookResult
         and result.allow is True
+        and result.stop is False
+        and not result.side_effects
+        and result.error is None
         and result.modified_args is None
         and result.modified_result is None
-        and result.error is None
-        and not result.side_effects
         and result.additional_context is None
         and result.system_message is None
-        and result.stop is False
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from hookgate.context import HookContext
 from hookgate.engine.chains import Bound, Chains
@@ -55,23 +56,24 @@ class HookRegistry:
     def __len__(self) -> int:
         return len(self._declared) + len(self._registered)
 
-    async def run(self, event: HookEvent | str, context: HookContext) -> MergedResult:
-        """Run every hook of a point and merge what they say. Never raises for what a hook did."""
-        event = HookEvent(event)
+    def run(self, event: HookEvent | str, context: HookContext) -> Coroutine[Any, Any, MergedResult]:
+        """Await it: run every hook of a point and merge what they say. Never raises for what a hook did."""
+        if type(event) is not HookEvent:
+            event = HookEvent(event)
         here = context if context.event is event else context.at(event)
-        return await run_chain(self.chains().select(event, context.tool_name), here, failures=self.failures)
+        return run_chain(self.chains().select(event, context.tool_name), here, None, self.failures)
 
-    async def run_session_start(self, context: HookContext) -> MergedResult:
+    def run_session_start(self, context: HookContext) -> Coroutine[Any, Any, MergedResult]:
         """`run` at SessionStart."""
-        return await self.run(HookEvent.SESSION_START, context)
+        return self.run(HookEvent.SESSION_START, context)
 
-    async def run_pre_tool(self, context: HookContext) -> MergedResult:
+    def run_pre_tool(self, context: HookContext) -> Coroutine[Any, Any, MergedResult]:
         """`run` at PreToolUse. ``modified_args`` is what the last rewrite left, None without one."""
-        return await self.run(HookEvent.PRE_TOOL_USE, context)
+        return self.run(HookEvent.PRE_TOOL_USE, context)
 
-    async def run_post_tool(self, context: HookContext) -> MergedResult:
+    def run_post_tool(self, context: HookContext) -> Coroutine[Any, Any, MergedResult]:
         """`run` at PostToolUse. ``modified_result`` is what the last rewrite left, None without one."""
-        return await self.run(HookEvent.POST_TOOL_USE, context)
+        return self.run(HookEvent.POST_TOOL_USE, context)
 
     def declare(self, hooks: Iterable[Bound]) -> None:
         """Replace the declared hooks, as one. A call that has begun keeps the chains it has."""
