@@ -9,7 +9,7 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package hookgate
 SOAK_TESTS ?= tests/races tests/e2e tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
 
-.PHONY: help run demo test soak bench audit check format messages lock
+.PHONY: help run demo test soak bench audit check format messages drawing lock
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,9 @@ format: .venv/installed-dev ## put the code into shape
 messages: .venv/installed-dev ## collect and compile translations (needs gettext)
 	@$(BIN)/python manage.py makemessages --all --ignore .venv --ignore runtime --no-location
 	@$(BIN)/python manage.py compilemessages --ignore .venv
+
+drawing: .venv/installed-dev ## who imports whom, anew in docs/architecture.md
+	@$(BIN)/python -m tests.imports
 
 lock: .venv/installed-dev ## both locks anew after a change of requirements*.txt; UPGRADE=--upgrade takes the newest
 	@$(LOCK) $(UPGRADE) requirements.txt --output-file requirements.lock >/dev/null

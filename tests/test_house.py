@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import imports
+
 ROOT = Path(__file__).parent.parent
 MAX_FUNCTION_LINES = 40
 MAX_FILE_LINES = 400
@@ -54,6 +56,20 @@ def test_product_code_is_finished(word: str) -> None:
         and re.search(rf"\b{word}\b", path.read_text())
     ]
     assert found == []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """Nor any folder, within an app and the runtime; for type-checking neither."""
+    found = imports.graph()
+    assert len(found) > 400
+    assert imports.circles(found) == []
+    within = {name: edges for name, edges in imports.folders(found).items() if "." in name}
+    assert imports.circles(within) == []
+    assert imports.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+def test_the_drawing_of_imports_is_up_to_date() -> None:
+    assert imports.drawn() == imports.PAGE.read_text(), "run `make drawing`"
 
 
 def test_imports_run_one_way() -> None:

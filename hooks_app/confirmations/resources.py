@@ -53,7 +53,19 @@ class PolicyFacts(TypedDict):
     quorum: int
 
 
-class Confirmation(TypedDict):
+class Use(TypedDict):
+    """What became of a request after its end: why nobody was asked, when it was used, what came of it."""
+
+    refused_by: str | None
+    grant: Uuid | None
+    start_by: Moment | None
+    consumed_at: Moment | None
+    outcome: Annotated[str, one_of(ConfirmationRequest.Outcome.values)] | None
+    outcome_detail: str | None
+    outcome_at: Moment | None
+
+
+class Confirmation(Use):
     """A confirmation request."""
 
     id: Uuid
@@ -86,13 +98,6 @@ class Confirmation(TypedDict):
     expires_at: Moment
     ended_at: Moment | None
     reason: str | None
-    refused_by: str | None
-    grant: Uuid | None
-    start_by: Moment | None
-    consumed_at: Moment | None
-    outcome: Annotated[str, one_of(ConfirmationRequest.Outcome.values)] | None
-    outcome_detail: str | None
-    outcome_at: Moment | None
     deliveries: list[DeliveryEntry]
     url: Annotated[str, Field(description="The page where a signed-in person sees the whole request.")]
 
@@ -193,6 +198,14 @@ def _resource(
         "expires_at": clock.rfc3339(request.expires_at),
         "ended_at": clock.rfc3339(request.expires_at if expired_unswept else request.ended_at),
         "reason": request.reason,
+        **_use(request),
+        "deliveries": sent,
+        "url": appearance.url(request),
+    }
+
+
+def _use(request: ConfirmationRequest) -> Use:
+    return {
         "refused_by": request.refused_by,
         "grant": str(request.grant) if request.grant else None,
         "start_by": clock.rfc3339(request.start_by),
@@ -200,8 +213,6 @@ def _resource(
         "outcome": request.outcome,
         "outcome_detail": request.outcome_detail,
         "outcome_at": clock.rfc3339(request.outcome_at),
-        "deliveries": sent,
-        "url": appearance.url(request),
     }
 
 

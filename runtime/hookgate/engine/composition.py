@@ -44,22 +44,20 @@ async def run_chain(
 ) -> MergedResult:
     """Run ``hooks`` in the given order and merge what they say into ``merged``.
 
-    Never raises for what a hook did; cancellation passes. ``failures`` counts the failures that were
-    let through, by hook name.
+    Never raises for what a hook did; cancellation passes. ``failures`` counts those let through, by hook name.
     """
     merged = MergedResult() if merged is None else merged
-    trace = merged.trace
-    started = perf_counter()
+    trace, started = merged.trace, perf_counter()
     for bound in hooks:
         if context._args_view is not None or context._result_view is not None:
             forget_copies(context)
-        plain, failure = bound.is_plain, None
-        if not plain and bound.asks_context:
+        failure = None
+        if bound.asks_context:
             if not _matches(bound, context, trace):
                 continue
             started = perf_counter()
         try:
-            if plain:
+            if bound.is_plain:
                 # In place: most hooks never wait, and anything more than awaiting them would cost more than they do.
                 result = await bound.execute(context)
             elif bound.may_abstain and not _triggers(bound, context):
@@ -67,11 +65,9 @@ async def run_chain(
             else:
                 result, failure = await _run(bound, context)
             if failure is None and _says_nothing(result):
-                ended = perf_counter()
-                took = (ended - started) * 1000
+                began, started = started, perf_counter()  # the next one begins where this one ends
+                took = (started - began) * 1000
                 trace.append({"hook": bound.name, "outcome": bound.passes_as, "ms": took, "changed": []})
-                # The next one begins where this one ends.
-                started = ended
                 continue
         except BaseException as error:
             if is_programs(error) or (bound.waits and _is_cancelled(error)):
