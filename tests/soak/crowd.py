@@ -75,11 +75,13 @@ class Crowd:
         """Let every payment meet its people. Returns when all have ended and everything is reported."""
         url, key = self.stage.portal.url, self.stage.key
         async with Runtime(url, key, name="soak-1") as one, Runtime(url, key, name="soak-2") as two:
-            await asyncio.gather(*(self._one(payment, one, two) for payment in plans))
+            await asyncio.gather(*(self.one(payment, one, two) for payment in plans))
 
-    async def _one(self, payment: Payment, *runtimes: Runtime) -> None:
+    async def one(self, payment: Payment, *runtimes: Runtime) -> None:
+        """One payment, asked for by one of ``runtimes`` or by all, and its people."""
         async with self._places:
-            used = runtimes if payment.plan == "approve_shared" else runtimes[payment.amount % 2 :][:1]
+            chosen = runtimes[payment.amount % len(runtimes)]
+            used = runtimes if payment.plan == "approve_shared" else (chosen,)
             conversation = uuid.uuid4().hex
             calls = [asyncio.create_task(self._call(payment, runtime, conversation)) for runtime in used]
             if payment.plan != "silence":

@@ -136,6 +136,9 @@ class Storm:
             except httpx.TransportError:
                 await asyncio.sleep(0.2)
                 continue
+            if answer.status_code == 503:
+                await asyncio.sleep(float(answer.headers["Retry-After"]))
+                continue
             assert answer.status_code == 200, answer.text
             return answer
 
