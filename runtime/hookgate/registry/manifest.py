@@ -14,7 +14,7 @@ from hookgate import canonical
 from hookgate.catalogue import ATTACHED, CATALOGUE, GATE, CatalogueEntry, ParamsInvalid
 from hookgate.context import ToolFacts
 from hookgate.events import BLOCKING_POINTS, HookEvent
-from hookgate.matching import matching, work
+from hookgate.matching import matching, published, work
 from hookgate.registry.reading import ManifestInvalid, Reader
 from hookgate.spec import Handler, HookSpec, OnError
 
@@ -237,7 +237,7 @@ def _read_hook(hook: Reader) -> HookSpec:
         matcher=matcher,
         when=when,
         matches_tool=hook.compile("tool_filter", matching.compile_tool_filter, tool_filter),
-        matches_subject=hook.compile("matcher", matching.compile_matcher, matcher),
+        matches_subject=hook.compile("matcher", published.compile_published_matcher, matcher),
         condition=_read_condition(hook, when),
     )
 
