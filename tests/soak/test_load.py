@@ -153,16 +153,20 @@ async def tap(crowd: Crowd, ends: float) -> int:
     return number
 
 
-@pytest.mark.parametrize("stage", STAGES, indirect=True)
-def test_nothing_grows_under_load(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    file = tmp_path / "load.yaml"
+def prepare(stage: Stage, file: Path) -> tuple[str, str, str]:
+    """An organization of its own: a runtime's key, a person's token, and the digest of the agent's registry."""
     file.write_text(CONFIG)
     stage.portal.manage("apply", str(file))
     key = stage.portal.manage("issue_key", "--agent", "load/payer").strip()
     token = stage.portal.manage("issue_token", "--user", "lea", "--scopes", "read,decide").strip()
     bearer = {"Authorization": f"Bearer {key}"}
     found = httpx.get(f"{stage.portal.url}/api/v1/agents/payer/registry", headers=bearer, trust_env=False)
-    digest = found.raise_for_status().json()["digest"]
+    return key, token, found.raise_for_status().json()["digest"]
+
+
+@pytest.mark.parametrize("stage", STAGES, indirect=True)
+def test_nothing_grows_under_load(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    key, token, digest = prepare(stage, tmp_path / "load.yaml")
 
     async def play() -> tuple[Load, int, Size, Size]:
         ends = asyncio.get_running_loop().time() + SECONDS
