@@ -28,8 +28,8 @@ SECURITY_SCHEMES = {
     },
 }
 EVENTS = "/api/v1/agents/{agent}/events"
-# The components that answers refer to, by name; filled as the views describe themselves.
-_ANSWERS: dict[str, dict[str, Any]] = {}
+# The types that answers refer to, by the name of their component; filled as the views describe themselves.
+_ANSWERS: dict[str, Any] = {}
 _ALWAYS = {401: "unauthenticated", 403: "scope_missing, people_only, runtime_only, csrf_failed"}
 _WITH_BODY = {400: "invalid", 413: "too_large", 415: "unsupported_media_type"}
 
@@ -119,12 +119,22 @@ def describe(
 def _answer(kind: Any) -> dict[str, str]:
     """A reference to the component that describes answers of this type: the one that the view's own code is checked
     against."""
-    schema = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
     name = "".join(part.__name__ for part in (*get_args(kind), get_origin(kind) or kind))
-    for known, part in {**schema.pop("$defs", {}), name: {**schema, "title": name}}.items():
-        if _ANSWERS.setdefault(known, part) != part:
-            raise TypeError(f"two types of answers are called {known}")
+    _ANSWERS[name] = kind
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _components() -> dict[str, Any]:
+    """The schemas of all answers, by name."""
+    found: dict[str, Any] = {}
+    for name, kind in _ANSWERS.items():
+        schema = TypeAdapter(kind).json_schema(
+            ref_template="#/components/schemas/{model}", mode="serialization"
+        )
+        for known, part in {**schema.pop("$defs", {}), name: {**schema, "title": name}}.items():
+            if found.setdefault(known, part) != part:
+                raise TypeError(f"two types of answers are called {known}")
+    return found
 
 
 _RUNTIME = OpenApiParameter(
@@ -188,7 +198,7 @@ EVENT = {
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Add what the views don't say: how each credential is sent, what I-JSON is, that the event stream is no JSON."""
     result = _name_i_json(result)
-    result["components"]["schemas"] |= {"IJson": I_JSON, **_ANSWERS}
+    result["components"]["schemas"] |= {"IJson": I_JSON, **_components()}
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     events = result["paths"][EVENTS]["get"]["responses"]["200"]
     events["content"] = {"text/event-stream": {"schema": EVENT}}

@@ -1,7 +1,7 @@
 """The base of our commands: what they print hides nothing and moves no cursor."""
 
 import sys
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 from django.core.management.base import BaseCommand
 
@@ -28,7 +28,12 @@ def shown(stream: Any) -> TextIO:
 
 class PortalCommand(BaseCommand):
     """A command whose output passes :func:`portal.lib.visible.plain`. What programs read (JSON, YAML) is escaped in
-    its own way before, so that it reads back as it was."""
+    its own way before, so that it reads back as it was.
+
+    It starts without Django's checks of the code, which load every page: ``check``, ``migrate`` and ``serve`` ask them.
+    """
+
+    requires_system_checks: list[str] | Literal["__all__"] = []
 
     def __init__(self, stdout: Any = None, stderr: Any = None, **options: Any) -> None:
         super().__init__(shown(stdout or sys.stdout), shown(stderr or sys.stderr), **options)

@@ -28,6 +28,8 @@ MEMORY_SLACK = 1.05
 # In so short a time not every pool is full when it begins to count.
 THREADS_SLACK = 0 if counts.SOAK else 4
 PATIENCE = 60
+# Between two calls of a writer, seconds. Without it they take all of two processors, and taps are turned away.
+PAUSE = 2
 STAGES = ["embedded", "production"] if counts.SOAK else ["embedded"]
 CONFIG = """
 apiVersion: hookgate/v1
@@ -127,6 +129,7 @@ class Load:
         await self._ask("POST", f"{path}/consume", using)
         await self._ask("POST", f"{path}/outcome", {"status": "succeeded"})
         self.done["written"] += 1
+        await asyncio.sleep(PAUSE)
 
     async def _listen(self) -> None:
         left = self._ends - asyncio.get_running_loop().time()

@@ -20,7 +20,6 @@ class Command(PortalCommand):
     What it warns of is ``PATH: warning: MESSAGE`` on stderr, and changes no exit code.
     """
 
-    requires_system_checks = []
     help = "Make the database match a config file (YAML or JSON). Nothing changes if anything in it is wrong."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -13,7 +13,6 @@ from portal.models import Organization
 class Command(PortalCommand):
     """YAML on stdout, secrets as ``${ORG_CHANNEL_FIELD}``; what a file can't say is told on stderr."""
 
-    requires_system_checks = []
     help = "Print the config file (YAML) that makes this installation's organizations, without secrets."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 class Command(PortalCommand):
     """``serve [--host H] [--port N] [--workers N]``."""
 
+    requires_system_checks = "__all__"
     help = "Serves the portal. Without REDIS_URL, delivery worker and scheduler run in the same process."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
