@@ -15,6 +15,7 @@ from examples.portal_process import PortalProcess, free_port
 from tests import services
 from tests.e2e import limits
 from tests.operations import compose
+from tests.soak import counts
 
 PRODUCTION = (compose.arguments("worker"), compose.arguments("beat"))
 METRICS_TOKEN = "scrape-me-in-the-end"
@@ -60,7 +61,11 @@ def staged(backend: str, folder: Path, *, file: Path = demo.FILE) -> Iterator[St
         yield Stage(portal, server, key)
 
 
-@pytest.fixture(scope="module", params=["embedded", "production"])
+# `make test` plays the embedded one in tests/newcomer (`make demo`, `make run`) and in the pages of the documentation.
+STAGES = ["embedded", "production"] if counts.SOAK else ["production"]
+
+
+@pytest.fixture(scope="module", params=STAGES)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The demo's stage, with one more agent, once per module and way of running."""
     folder = tmp_path_factory.mktemp(request.param)

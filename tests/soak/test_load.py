@@ -19,10 +19,10 @@ from tests.e2e.conftest import Stage
 from tests.soak import counts
 from tests.soak.crowd import FIRST, Crowd, Payment
 
-SECONDS = 600 if counts.SOAK else 25
+SECONDS = 600 if counts.SOAK else 12
 # When growth begins to count: threads, connections and caches are there by then.
 SETTLED = 0.2
-WAITING, WRITERS, STREAMS = (200, 20, 20) if counts.SOAK else (30, 4, 4)
+WAITING, WRITERS, STREAMS = (200, 20, 20) if counts.SOAK else (20, 4, 4)
 # Of the memory that was in use when it had settled: what the allocator keeps comes and goes.
 MEMORY_SLACK = 1.05
 # In so short a time not every pool is full when it begins to count.
