@@ -42,7 +42,7 @@ def handle(channel: Channel, adapter: Adapter, tap: Tap) -> Answer:
             return _answer(channel, adapter, tap)
         except Exception:
             # The platform is told in its own form, and nothing is kept: the next tap may succeed.
-            log.exception("interaction_failed", channel=channel.slug)
+            log.exception("interaction.failed", channel=channel.slug)
             return _failed(adapter)
 
 
@@ -122,7 +122,7 @@ def _tell(channel: Channel, tap: Tap, row: Interaction) -> None:
     topic = row.delivery.topic if row.delivery else None
     delivery = str(row.delivery.pk) if row.delivery else None
     log.info(
-        "interaction",
+        "interaction.judged",
         channel=channel.slug,
         organization=channel.organization.slug,
         delivery=delivery,

@@ -70,5 +70,5 @@ def _answer(channel: Channel, adapter: Adapter, inbound: InboundRequest) -> Answ
         received = adapter.receive(inbound)
         return received if isinstance(received, Answer) else interactions.handle(channel, adapter, received)
     except CallbackRefused as refused:
-        log.warning("callback_refused", channel=channel.slug, status=refused.status, code=refused.code)
+        log.warning("callback.refused", channel=channel.slug, status=refused.status, code=refused.code)
         raise Problem(refused.status, refused.code, refused.message) from refused

@@ -75,3 +75,13 @@ def test_the_drawing_of_imports_is_up_to_date() -> None:
 def test_imports_run_one_way() -> None:
     result = subprocess.run(["lint-imports"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
+
+
+def test_every_event_of_the_log_is_a_thing_and_what_became_of_it() -> None:
+    """``thing.happened``. Celery's and the request middleware's own are theirs."""
+    found = set()
+    for package in ("portal", "channels_app", "hooks_app"):
+        for path in (ROOT / package).rglob("*.py"):
+            found |= set(re.findall(r"\blog\.\w+\(\s*\"([^\"]+)\"", path.read_text()))
+    assert len(found) > 30
+    assert {event for event in found if not re.fullmatch(r"[a-z_]+\.[a-z_]+", event)} == set()

@@ -28,10 +28,10 @@ def installed() -> dict[str, type[Platform]]:
         try:
             platform = entry.load()
         except Exception as error:  # noqa: BLE001  # foreign code: nothing it raises may take the portal down
-            log.error("adapter_not_loaded", entry=entry.name, error=type(error).__name__)
+            log.error("adapter.not_loaded", entry=entry.name, error=type(error).__name__)
             continue
         if not (isinstance(platform, type) and issubclass(platform, Platform)) or platform.type in found:
-            log.error("adapter_refused", entry=entry.name)
+            log.error("adapter.refused", entry=entry.name)
             continue
         found[platform.type] = platform
     return found

@@ -31,7 +31,7 @@ def take(rate: str, *names: str, behind: int = 0) -> bool:
             return False
         return windows.limiter().hit(item, *names)
     except StorageError as error:
-        log.warning("rate_bucket_unreachable", error=type(error).__name__)
+        log.warning("buckets.unreachable", error=type(error).__name__)
         return True
 
 
@@ -47,7 +47,7 @@ def wait(rate: str, *names: str, behind: int = 0) -> float:
     try:
         stats = windows.limiter().get_window_stats(item, *names)
     except StorageError as error:
-        log.warning("rate_bucket_unreachable", error=type(error).__name__)
+        log.warning("buckets.unreachable", error=type(error).__name__)
         return turns
     if stats.remaining:
         # What is left belongs to those in front; of what comes free, evenly in the long run, one is for the caller.

@@ -57,7 +57,7 @@ def failed(app: App, *, wish: float | None) -> None:
         rest_until=now + timedelta(seconds=rest),
     )
     if opened and app.outage_tries == 0:
-        log.warning("platform_away", app=str(app.pk), type=app.type)
+        log.warning("platform.away", app=str(app.pk), type=app.type)
 
 
 def worked(app: App) -> None:
@@ -68,7 +68,7 @@ def worked(app: App) -> None:
         outage_tries=0, outage_since=None, rest_until=None
     )
     if closed:
-        log.info("platform_back", app=str(app.pk), type=app.type)
+        log.info("platform.back", app=str(app.pk), type=app.type)
 
 
 def release(app: App) -> None:

@@ -349,7 +349,7 @@ def _held(jobs: Sequence[Job], rows: "QuerySet[Delivery] | None" = None) -> list
     locked = rows.filter(pk__in=mine).order_by("pk").select_for_update(no_key=True)
     held = [(mine[row.pk], row) for row in locked if row.lease == mine[row.pk].delivery.lease]
     for lost in mine.keys() - {row.pk for _, row in held}:
-        log.warning("delivery_lease_lost", delivery=str(lost))
+        log.warning("delivery.lease_lost", delivery=str(lost))
     return held
 
 

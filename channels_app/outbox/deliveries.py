@@ -248,7 +248,7 @@ def deliver(ids: Collection[UUID]) -> int:
         except Exception as error:
             if outages.note(error):
                 return 0
-            log.exception("batch_broke", rows=len(ids))
+            log.exception("batch.broke", rows=len(ids))
     return sum(_deliver_alone(delivery_id) for delivery_id in ids)
 
 
@@ -262,7 +262,7 @@ def _deliver_alone(delivery_id: UUID) -> int:
     except Exception as error:
         if outages.note(error):
             return 0
-        log.exception("delivery_broke", delivery=str(delivery_id))
+        log.exception("delivery.broke", delivery=str(delivery_id))
         claims.postpone(delivery_id, seconds=claims.LEASE)
         return 0
 

@@ -259,7 +259,7 @@ class _Batch:
             self._sent.append(outcome)
             return
         log.warning(
-            "delivery_refused",
+            "delivery.refused",
             delivery=str(row.pk),
             topic=row.topic,
             channel=row.channel.slug,
@@ -365,7 +365,7 @@ def _renew_token(job: Job, needed: TokenNeeded) -> AdapterError | None:
 def _internal(job: Job, error: BaseException) -> AdapterError:
     """An adapter's own defect: it must not lose the card, nor its place in the queue."""
     row = job.delivery
-    log.error("adapter_broke", channel=row.channel.slug, topic=row.topic, exc_info=error)
+    log.error("adapter.broke", channel=row.channel.slug, topic=row.topic, exc_info=error)
     return AdapterError("internal", type(error).__name__, permanent=False, unknown=job.is_send)
 
 

@@ -80,7 +80,7 @@ def _poke(ids: list[UUID], seconds: float) -> None:
     except Exception as error:  # noqa: BLE001  # whatever a broker does, it costs seconds and never the request
         _resting_until = time.monotonic() + REST
         metrics.count(measures.POKES, result="failed")
-        log.warning("poke_failed", error=type(error).__name__)
+        log.warning("poke.failed", error=type(error).__name__)
     else:
         metrics.count(measures.POKES, result="ok")
 

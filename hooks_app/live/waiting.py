@@ -323,7 +323,7 @@ def _tell(pk: UUID, response: HttpResponse, seconds: float) -> None:
     metrics.observe(measures.WAIT_SECONDS, seconds, result=result)
     status = (getattr(response, "data", None) or {}).get("status")
     log.info(
-        "wait_ended",
+        "wait.ended",
         confirmation=str(pk),
         code=response.status_code,
         status=status,

@@ -263,7 +263,7 @@ def _unbuildable(*errors: FieldError) -> Problem:
 
 def _record_bypass(agent: Agent, actor: audit.Actor) -> None:
     log.warning(
-        "registry_bypass_served", agent=agent.slug, organization=agent.organization.slug, actor=actor.name
+        "registry.bypass_served", agent=agent.slug, organization=agent.organization.slug, actor=actor.name
     )
     audit.append(
         organization=agent.organization,

@@ -207,7 +207,7 @@ def test_neither_body_nor_secrets_are_logged(
         report = press(server, row, tamper=tamper)
     assert report["accepted"] is True
     text = caplog.text + "".join(capfd.readouterr())
-    assert "callback_refused" in text
+    assert "callback.refused" in text
     for secret in (SECRET, ENCRYPT_KEY, TOKEN, row.ref, "ou_bob", report["request"]["body"][:60], "60000"):
         assert secret not in text
 

@@ -112,7 +112,7 @@ def test_a_stranger_writes_no_line_of_the_log(office: Office, settings: Any) -> 
         root.removeHandler(handler)
         root.setLevel(level)
     text = lines.getvalue()
-    assert "callback_refused" in text
+    assert "callback.refused" in text
     assert "Body-Text" not in text
     assert "Header-Text" not in text
     assert not [line for line in text.splitlines() if line.startswith("Forged-Line")]

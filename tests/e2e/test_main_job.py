@@ -67,7 +67,7 @@ STORY = [
     "confirmation.created",
     "delivery.queued",
     "delivery.sent",
-    "interaction",
+    "interaction.judged",
     "decision.recorded",
     "confirmation.approved",
     "confirmation.consumed",
@@ -93,7 +93,7 @@ def test_every_line_of_every_process_is_an_event(events: list[dict[str, Any]]) -
 def test_one_search_tells_a_requests_story(events: list[dict[str, Any]]) -> None:
     approved = {line["confirmation"] for line in events if line["event"] == "confirmation.outcome"}
     assert approved
-    woken = {line["confirmation"] for line in events if line["event"] == "wait_ended"}
+    woken = {line["confirmation"] for line in events if line["event"] == "wait.ended"}
     assert approved & woken
     for confirmation in approved:
         found = [line for line in events if confirmation in json.dumps(line)]
