@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from hooks_app import digests, switches
-from hooks_app.confirmations import appearance, rows, story, transitions
+from hooks_app.confirmations import appearance, confirmation_log, rows, transitions
 from hooks_app.confirmations.rows import Reach
 from hooks_app.models import Agent, ConfirmationRequest
 from hooks_app.registry import heads
@@ -39,7 +39,7 @@ def consume(
         row = rows.load(request.pk, reach)
         _judge(row, args_digest, attempt)
         if row.consumed_at is not None:
-            story.consumed_again(row)
+            confirmation_log.consumed_again(row)
             return row
         now = clock.now()
         won = ConfirmationRequest.objects.filter(
@@ -60,7 +60,7 @@ def consume(
                     **digests.recorded(row.organization_id, row.args_digest, is_redacted=row.is_redacted),
                 },
             )
-            story.consumed(row)
+            confirmation_log.consumed(row)
         else:
             # Somebody was faster, or the time ran out in between: judged again, it says which.
             row = rows.load(row.pk)
@@ -98,7 +98,7 @@ def report_outcome(
                 actor=actor or rows.runtime_actor(row),
                 data={"status": status},
             )
-            story.reported(row)
+            confirmation_log.reported(row)
         elif row.consumed_at is None:
             raise Problem(409, "not_consumed", "The approval has not been consumed, so nothing can have run.")
         elif row.outcome != status:

@@ -15,11 +15,11 @@ from hooks_app import digests, excerpts, switches
 from hooks_app.approvers import eligibility, policies
 from hooks_app.confirmations import (
     approval_cards,
+    confirmation_log,
     proposals,
     resources,
     routing,
     rows,
-    story,
     transitions,
     turned_away,
 )
@@ -79,7 +79,7 @@ def create(
         found = _attach(agent.pk, request, arguments)
         if found is None:
             raise
-        story.asked_again(found)
+        confirmation_log.asked_again(found)
         return found, False
     try:
         return _make(request, arguments, draft, actor)
@@ -131,7 +131,7 @@ def _make(
         held = _LOCKED.first(agent=row.agent_id)
         found = _attach(row.agent_id, request, arguments)
         if found is not None:
-            story.asked_again(found)
+            confirmation_log.asked_again(found)
             return found, False
         if held is not None:
             held.organization = row.organization
@@ -319,7 +319,7 @@ def _insert(draft: _Draft, *, actor: Actor | None) -> None:
     row.expires_at = now + timedelta(seconds=route.timeout_seconds)
     row.save(force_insert=True)
     # Before the cards, so that the lines of the log come in this order.
-    story.asked(row)
+    confirmation_log.asked(row)
     stage.opened_at = now
     stage.save(force_insert=True)
     remember(row, "stages", [stage])

@@ -11,7 +11,7 @@ from hookgate import canonical
 from hooks_app.approvers import eligibility, seating
 from hooks_app.approvers.eligibility import Voter
 from hooks_app.approvers.seating import Seating, SeatTaken
-from hooks_app.confirmations import appearance, rows, story, transitions
+from hooks_app.confirmations import appearance, confirmation_log, rows, transitions
 from hooks_app.models import ConfirmationRequest, Decision, Stage
 from portal import audit
 from portal.audit import SYSTEM, Actor
@@ -93,7 +93,7 @@ def _vote(
     event = _event(row, stage, voter, "decision.recorded", decision, reason)
     if stage.number == 1:
         appearance.keep_votes(row, [*votes, cast])
-    story.voted(row, decision, path)
+    confirmation_log.voted(row, decision, path)
     counted = seated.count(decision) + 1
     _conclude(row, stage, _actor(voter), decision, reason, counted=counted, before=[event])
     return row

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Q
 
 from channels_app.outbox import deliveries
-from hooks_app.confirmations import approval_cards, rows, story
+from hooks_app.confirmations import approval_cards, confirmation_log, rows
 from hooks_app.models import Agent, ConfirmationRequest
 from portal import audit
 from portal.audit import Actor
@@ -49,7 +49,7 @@ def end(
     # Before the cards: a wake-up is quick, and their pokes may find a slow broker.
     rows.wake(row)
     replace_cards(row)
-    story.ended(row)
+    confirmation_log.ended(row)
     return True
 
 

@@ -22,7 +22,7 @@ Status = ConfirmationRequest.Status
 
 
 @dataclass(frozen=True)
-class Standing:
+class Eligibility:
     """What one person can do about one request. ``refusals`` says why not, per decision; ``vote`` is their own."""
 
     refusals: dict[str, Problem | None]
@@ -57,7 +57,7 @@ class Item:
     """One line of the list."""
 
     request: ConfirmationRequest
-    standing: Standing
+    standing: Eligibility
 
 
 @dataclass
@@ -71,12 +71,12 @@ class Waiting:
     more: int = 0
 
 
-def standing(request: ConfirmationRequest, user: User) -> Standing:
+def standing(request: ConfirmationRequest, user: User) -> Eligibility:
     """Judge ``user`` as a vote would, without voting."""
     return standings([request], user)[request.pk]
 
 
-def standings(requests: Sequence[ConfirmationRequest], user: User) -> dict[UUID, Standing]:
+def standings(requests: Sequence[ConfirmationRequest], user: User) -> dict[UUID, Eligibility]:
     """:func:`standing` for each of these requests, by its id, whose stages and decisions are in hand: two statements,
     and some more for each that others have voted on already."""
     judged = eligibility.for_user(user, requests)
@@ -84,14 +84,14 @@ def standings(requests: Sequence[ConfirmationRequest], user: User) -> dict[UUID,
     return {row.pk: _standing(row, user, judged[row.pk], lacking[row.pk]) for row in requests}
 
 
-def _standing(request: ConfirmationRequest, user: User, judged: Judged, lacking: int) -> Standing:
+def _standing(request: ConfirmationRequest, user: User, judged: Judged, lacking: int) -> Eligibility:
     stage = eligibility.current_stage(request)
     votes = [vote for vote in appearance.votes(request) if vote.stage_id == stage.pk]
     # One that doesn't count any more can be cast again.
     vote = next((vote for vote in votes if vote.user_id == user.pk and vote.counts), None)
     taken = seating.refusal(request, stage, user) if votes and vote is None else None
     refusals = {decision: refusal or taken for decision, refusal in judged.refusals.items()}
-    return Standing(refusals, vote, judged.in_scope, lacking)
+    return Eligibility(refusals, vote, judged.in_scope, lacking)
 
 
 def waiting(user: User) -> Waiting:

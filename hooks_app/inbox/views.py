@@ -18,7 +18,7 @@ from hooks_app.approvers import eligibility
 from hooks_app.confirmations import Voter, appearance, approval_cards, turned_away
 from hooks_app.inbox import effects, folding, lists, notices
 from hooks_app.inbox.folding import Folded
-from hooks_app.inbox.lists import Item, Standing
+from hooks_app.inbox.lists import Eligibility, Item
 from hooks_app.models import ConfirmationRequest
 from portal import access
 from portal.admin import showing
@@ -173,7 +173,7 @@ def _line(item: Item) -> dict[str, Any]:
     }
 
 
-def _hint(row: ConfirmationRequest, standing: Standing) -> str:
+def _hint(row: ConfirmationRequest, standing: Eligibility) -> str:
     """What keeps an approval from mattering, or why the person can't give one."""
     if standing.may_decide:
         return effects.obstacle(row, standing.lacking)

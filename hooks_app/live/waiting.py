@@ -83,7 +83,7 @@ def read_open(keys: Sequence[UUID]) -> dict[UUID, bool]:
     return dict.fromkeys(rows.values_list("pk", flat=True), True)
 
 
-class Places:
+class StreamQuota:
     """How many streams and waits each caller holds in this process."""
 
     def __init__(self, limit: int) -> None:
@@ -119,7 +119,7 @@ class Application:
             "inbox", Batch(streams.read_inboxes), streams.inbox_opening, streams.inbox_changes
         )
         self._judged = Batch(reading.answer, size=reading.QUESTIONS)
-        self._places = Places(settings.STREAMS_PER_CALLER)
+        self._quota = StreamQuota(settings.STREAMS_PER_CALLER)
 
     def takes(self, scope: Scope) -> bool:
         """Whether the request is one that lasts."""
@@ -173,7 +173,7 @@ class Application:
         async with wakeups.subscribe(f"confirmation:{pk}") as subscription:
             response = await reading.ask(scope)
             if _pending_until(response) is not None:
-                with self._places.take(_holder(response)):
+                with self._quota.take(_holder(response)):
                     response = await self._wait_out(scope, pk, subscription, response)
             _tell(pk, response, time.monotonic() - began)
             return response
@@ -216,7 +216,7 @@ class Application:
         if ticket is None:
             await sender.respond(response)
             return
-        with self._places.take(ticket.holder):
+        with self._quota.take(ticket.holder):
             async with wakeups.subscribe(*ticket.topics) as subscription:
                 now = await feed.now.load(ticket.key)
                 if now is None:

@@ -154,7 +154,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def bury(pid: int) -> None:
+def forget_process(pid: int) -> None:
     """What a process that has ended counted stays; what it held does not."""
     if settings.METRICS_DIR:
         mark_process_dead(pid, settings.METRICS_DIR)  # type: ignore[no-untyped-call]

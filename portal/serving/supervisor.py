@@ -36,7 +36,7 @@ class Supervisor:
         while self._children:
             pid, status = os.wait()
             self._children.discard(pid)
-            exposition.bury(pid)
+            exposition.forget_process(pid)
             if not self._stopping:
                 log.error("serve.worker_died", pid=pid, exit_code=os.waitstatus_to_exitcode(status))
                 time.sleep(PAUSE)

@@ -14,7 +14,7 @@ from django.db.backends.sqlite3 import base
 from portal.lib import closed, deadline
 
 
-class Turns:
+class FairLock:
     """A lock that is handed on to whoever has waited longest."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Turns:
 CLOSE_MS = 50
 
 # By database file.
-_turns: dict[str, Turns] = {}
+_locks: dict[str, FairLock] = {}
 
 
 # The stubs leave out Django's own hooks for backends.
@@ -61,7 +61,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._held: Turns | None = None
+        self._held: FairLock | None = None
         self._busy_ms = 0
 
     def get_new_connection(self, conn_params: Any) -> Any:
@@ -96,10 +96,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().create_cursor(name)
 
     def _start_transaction_under_autocommit(self) -> None:
-        turns = _turns.setdefault(str(self.settings_dict["NAME"]), Turns())
-        if not turns.take(self._patience()):
+        lock = _locks.setdefault(str(self.settings_dict["NAME"]), FairLock())
+        if not lock.take(self._patience()):
             raise deadline.OutOfTime("database is locked")
-        self._held = turns
+        self._held = lock
         try:
             self._be_patient(self.connection, self._patience())
             super()._start_transaction_under_autocommit()  # type: ignore[misc]

@@ -72,7 +72,7 @@ def configured() -> Relay:
     return SQLiteRelay(str(connections["default"].settings_dict["NAME"]))
 
 
-class Loss:
+class OutageLog:
     """Remembers that messages were lost: logs the first, and lets the next message that gets through wake everybody."""
 
     def __init__(self, event: str) -> None:
@@ -141,19 +141,19 @@ class RedisRelay:
             socket_connect_timeout=SEND_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
-        self._loss = Loss("wakeups.redis_send_failed")
+        self._outage_log = OutageLog("wakeups.redis_send_failed")
 
     def send(self, topics: Sequence[str]) -> None:
         """Publish; a failure is logged once, and nobody waits for the next one for a while."""
-        if self._loss.rests:
+        if self._outage_log.rests:
             return
         try:
-            for message in encode(self._loss.cover(topics)):
+            for message in encode(self._outage_log.cover(topics)):
                 self._client.publish(CHANNEL, message)
         except (redis.RedisError, OSError) as error:
-            self._loss.failed(error)
+            self._outage_log.failed(error)
         else:
-            self._loss.succeeded()
+            self._outage_log.succeeded()
 
     def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
         """Subscribe, and wake everybody at every confirmation of it: the client may reconnect by itself."""
@@ -169,7 +169,7 @@ class RedisRelay:
             heard = asked = time.monotonic()
             while not stop.is_set():
                 message = pubsub.get_message(timeout=POLL_SECONDS)
-                if self._loss.owes:
+                if self._outage_log.owes:
                     self.send(())
                 now = time.monotonic()
                 if message is None:
@@ -200,18 +200,18 @@ class PostgresRelay:
     """NOTIFY in the sender's own connection, LISTEN in one of its own."""
 
     def __init__(self) -> None:
-        self._loss = Loss("wakeups.notify_failed")
+        self._outage_log = OutageLog("wakeups.notify_failed")
 
     def send(self, topics: Sequence[str]) -> None:
         """Notify; inside a transaction PostgreSQL itself holds it back until the commit."""
         try:
             with connections["default"].cursor() as cursor:
-                for message in encode(self._loss.cover(topics)):
+                for message in encode(self._outage_log.cover(topics)):
                     cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, message])
         except Exception as error:  # noqa: BLE001  # a wake-up never fails its publisher, whatever the driver raises
-            self._loss.failed(error)
+            self._outage_log.failed(error)
         else:
-            self._loss.succeeded()
+            self._outage_log.succeeded()
 
     def listen(self, hub: Hub, *, connected: Callable[[], None], stop: threading.Event) -> None:
         """Listen on a dedicated connection, and ask it for a sign of life when it has been silent."""

@@ -24,7 +24,7 @@ STOP_TIMEOUT = 2.0  # seconds
 log = structlog.get_logger(__name__)
 
 
-class Office:
+class WakeupListener:
     """This process's hub, its relay and the thread that listens to it."""
 
     def __init__(self) -> None:
@@ -80,23 +80,23 @@ class Office:
 
 
 _lock = threading.Lock()
-_office: Office | None = None
+_listener: WakeupListener | None = None
 
 
-def _here() -> Office:
-    global _office
+def _here() -> WakeupListener:
+    global _listener
     with _lock:
-        if _office is None:
-            _office = Office()
-        return _office
+        if _listener is None:
+            _listener = WakeupListener()
+        return _listener
 
 
 def start() -> None:
     """Open for this process, anew after :func:`stop`. A first subscription does it too; a server does it ahead."""
-    global _office
+    global _listener
     with _lock:
-        if _office is not None and _office.stopped:
-            _office = None
+        if _listener is not None and _listener.stopped:
+            _listener = None
     _here().start()
 
 

@@ -54,11 +54,11 @@ def open_metrics(**kwargs: Any) -> None:
         log.error("metrics.not_listening", address=settings.METRICS_LISTEN, error=str(error))
 
 
-def bury(pid: int, **kwargs: Any) -> None:
+def forget_process(pid: int, **kwargs: Any) -> None:
     """A child has ended."""
     from portal.observe import exposition
 
-    exposition.bury(pid)
+    exposition.forget_process(pid)
 
 
 def show_worker_alive(**kwargs: Any) -> None:
@@ -107,7 +107,7 @@ def connect() -> None:
     signals.worker_init.connect(open_metrics)
     signals.worker_shutting_down.connect(note_stop)
     signals.task_prerun.connect(check_connection)
-    signals.worker_process_shutdown.connect(bury)
+    signals.worker_process_shutdown.connect(forget_process)
     signals.heartbeat_sent.connect(show_worker_alive)
     signals.beat_init.connect(watch_beat)
     signals.task_prerun.connect(note_start)

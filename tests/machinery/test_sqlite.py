@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, transaction
 
 from portal.models import Organization
 from portal.sqlite import base
-from portal.sqlite.base import Turns
+from portal.sqlite.base import FairLock
 from tests import make
 from tests.machinery.live import until
 
@@ -30,7 +30,7 @@ def queue_up(count: int, work: Callable[[int], Any], waiting: Callable[[], int])
 
 
 def test_the_turn_goes_to_who_has_waited_longest() -> None:
-    turns, order = Turns(), list[int]()
+    turns, order = FairLock(), list[int]()
 
     def work(index: int) -> None:
         assert turns.take(10)
@@ -47,7 +47,7 @@ def test_the_turn_goes_to_who_has_waited_longest() -> None:
 
 
 def test_who_gives_up_is_passed_over() -> None:
-    turns = Turns()
+    turns = FairLock()
     assert turns.take(0)
     assert not turns.take(0.05)
     turns.give()
@@ -56,15 +56,15 @@ def test_who_gives_up_is_passed_over() -> None:
 
 
 @pytest.fixture
-def turns(transactional_db: None) -> Turns:
+def turns(transactional_db: None) -> FairLock:
     """The queue of the test's database."""
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL has a queue of its own")
     with transaction.atomic():
-        return base._turns[str(connection.settings_dict["NAME"])]
+        return base._locks[str(connection.settings_dict["NAME"])]
 
 
-def test_transactions_begin_in_the_order_in_which_they_came(turns: Turns) -> None:
+def test_transactions_begin_in_the_order_in_which_they_came(turns: FairLock) -> None:
     order: list[int] = []
 
     def work(index: int) -> None:
@@ -82,7 +82,7 @@ def test_transactions_begin_in_the_order_in_which_they_came(turns: Turns) -> Non
     assert Organization.objects.count() == WRITERS + 1
 
 
-def test_a_transaction_that_fails_hands_the_turn_on(turns: Turns) -> None:
+def test_a_transaction_that_fails_hands_the_turn_on(turns: FairLock) -> None:
     with suppress(ZeroDivisionError), transaction.atomic():
         raise ZeroDivisionError
     assert not turns._taken
@@ -95,7 +95,7 @@ def test_a_transaction_that_fails_hands_the_turn_on(turns: Turns) -> None:
 
 
 def test_a_queue_that_does_not_move_is_a_locked_database(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch
+    turns: FairLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.1)
     assert turns.take(0)

@@ -248,7 +248,7 @@ def test_refusals(portal: Portal, world: Any) -> None:
 
 
 def test_a_caller_holds_so_many_streams(portal: Portal, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting.application, "_places", waiting.Places(1))
+    monkeypatch.setattr(waiting.application, "_quota", waiting.StreamQuota(1))
     with portal.events(EVENTS, world.key) as events:
         greet(events)
         refused = portal.get(EVENTS, world.key)
@@ -266,7 +266,7 @@ def test_a_client_that_goes_away_frees_its_place(portal: Portal, world: Any) -> 
         greet(events)
         assert wakeups.waiting() == 1
     until(lambda: wakeups.waiting() == 0, what="the end of the subscription")
-    assert not waiting.application._places._taken
+    assert not waiting.application._quota._taken
 
 
 def test_an_inbox_hears_of_its_own_organizations(

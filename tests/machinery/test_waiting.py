@@ -146,14 +146,14 @@ def test_a_client_that_goes_away_is_forgotten(portal: Portal, world: Any, pendin
 def test_waits_and_streams_of_one_caller_are_counted_together(
     portal: Portal, world: Any, pending: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lasting.application, "_places", lasting.Places(2))
+    monkeypatch.setattr(lasting.application, "_quota", lasting.StreamQuota(2))
     row, done = pending(), pending()
     confirmations.cancel(request=done, actor=audit.SHELL)
     events = f"/api/v1/agents/{world.agent.slug}/events"
     with portal.events(events, world.key) as stream:
         assert stream.frame() == ["retry: 2000"]
         with portal.waiting(path(row), world.key) as held:
-            until(lambda: sum(lasting.application._places._taken.values()) == 2, what="the wait's place")
+            until(lambda: sum(lasting.application._quota._taken.values()) == 2, what="the wait's place")
             for refused in (portal.get(path(row, 5), world.key), portal.get(events, world.key)):
                 assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
                 assert int(refused.headers["Retry-After"]) > 0
@@ -166,7 +166,7 @@ def test_waits_and_streams_of_one_caller_are_counted_together(
             assert held.result().json()["status"] == "cancelled"
         # Its place is free again.
         assert portal.get(path(pending(), 1), world.key).status_code == 200
-    until(lambda: not lasting.application._places._taken, what="the end of the stream")
+    until(lambda: not lasting.application._quota._taken, what="the end of the stream")
 
 
 def test_hundreds_wait_on_few_threads_and_connections(portal: Portal, world: Any, pending: Make) -> None:
