@@ -17,13 +17,15 @@ from portal.lib import deadline
 
 @dataclass(frozen=True)
 class Lane:
-    """A kind of work. At most ``threads`` of it run at a time; who finds ``waiting`` before it is refused at once.
+    """A kind of work, the most pressing with the lowest ``rank``. At most ``threads`` of it run at a time; who finds
+    ``waiting`` before it is refused at once.
 
     ``seconds`` is how long it may wait for a thread; by itself half of its client's patience: the rest is for the work.
     """
 
     name: str
     threads: int
+    rank: int = 9
     waiting: int = 1_000_000
     seconds: float | None = None
 
@@ -33,6 +35,7 @@ class Lanes:
     """Every kind of work, the most pressing first."""
 
     looks: Lane  # of those who wait for news, and of whoever watches over the process
+    taps: Lane  # callbacks of the platforms, which show an error after three seconds
     reads: Lane  # GET and HEAD
     writes: Lane
     sign_ins: Lane  # what hashes passwords
@@ -43,12 +46,14 @@ def lanes() -> Lanes:
     """The lanes of this process, for the number of threads that the settings give."""
     size = settings.THREADS
     return Lanes(
-        looks=Lane("looks", size),
-        reads=Lane("reads", size - 1),
-        writes=Lane("writes", size - 2),
+        looks=Lane("looks", size, 0),
+        taps=Lane("taps", size - 1, 1),
+        reads=Lane("reads", size - 1, 2),
+        writes=Lane("writes", size - 2, 3),
         sign_ins=Lane(
             "sign_ins",
             min(settings.HASHING_AT_ONCE, size - 2),
+            4,
             settings.HASHING_WAITING,
             settings.HASHING_WAIT_SECONDS,
         ),
@@ -95,6 +100,8 @@ def lane(method: str, path: str) -> Lane:
         return lanes().looks
     if method in {"GET", "HEAD"}:
         return lanes().reads
+    if path.startswith("/channels/"):
+        return lanes().taps
     return lanes().sign_ins if path.startswith(HASHING) else lanes().writes
 
 

@@ -106,10 +106,10 @@ class Threads:
             self._condition.notify_all()
 
     def _queue(self, lane: Lane) -> deque[_Job]:
-        """The lane's jobs. Lanes keep the order of :class:`~portal.serving.lanes.Lanes`: the widest is first."""
+        """The lane's jobs. Lanes keep the order of their rank."""
         if lane not in self._queues:
             known = {**self._queues, lane: deque[_Job]()}
-            self._queues = dict(sorted(known.items(), key=lambda item: -item[0].threads))
+            self._queues = dict(sorted(known.items(), key=lambda item: item[0].rank))
         return self._queues[lane]
 
     def _withdraw(self, lane: Lane, future: "Future[Any]") -> bool:

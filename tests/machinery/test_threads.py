@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from django.test import RequestFactory
 
 from portal import audit, health
 from portal.models import AuditEvent
-from portal.serving.lanes import Lane, lanes
+from portal.serving.lanes import Lane, lane, lanes
 from portal.serving.threads import Full, Threads, threads
 from portal.wakeups import wakeups
 from portal.web import failures
@@ -124,6 +125,30 @@ def test_writers_that_are_held_up_leave_readers_and_lookers_their_threads(portal
         late = pool.submit(httpx.put, url, headers=headers, json={"tools": []}, timeout=10)
         until(lambda: threads().waiting() == 1, what="a writer that waits")
     assert late.result().status_code == 204  # it waited, and went on
+
+
+def test_of_what_waits_the_most_pressing_is_next() -> None:
+    one = Threads(1)
+    writes, taps, reads = (Lane(name, 1, rank) for name, rank in (("writes", 3), ("taps", 1), ("reads", 2)))
+    go, order = threading.Event(), list[str]()
+    held = one.submit(writes, partial(go.wait, 20))
+    until(lambda: one.waiting() == 0, what="the first one's begin")
+    late = [one.submit(kind, partial(order.append, kind.name)) for kind in (writes, reads, taps, reads, taps)]
+    go.set()
+    assert held.result(10)
+    for job in late:
+        job.result(10)
+    assert order == ["taps", "taps", "reads", "reads", "writes"]
+    assert lane("POST", "/channels/acme/ops/callback") is lanes().taps
+    assert lane("POST", "/api/v1/confirmations") is lanes().writes
+    ranks = [kind.rank for kind in vars(lanes()).values()]
+    assert ranks == sorted(set(ranks))
+
+
+def test_a_tap_is_answered_while_writers_hold_their_threads(portal: Portal, world: Any) -> None:
+    with taken(lanes().writes):
+        answer = httpx.post(f"{portal.url}/channels/acme/nowhere/callback", json={}, timeout=10)
+        assert answer.status_code == 404
 
 
 def test_a_lane_that_is_full_refuses_at_once_and_takes_back_what_has_not_begun() -> None:
