@@ -146,12 +146,15 @@ class Load:
             pass
 
 
-async def tap(crowd: Crowd, ends: float) -> int:
+async def tap(crowd: Crowd, ends: float, errors: Counter[str]) -> int:
     """Cards in the chat, tapped one after the other. How many."""
     url, key, number = crowd.stage.portal.url, crowd.stage.key, 0
     async with Runtime(url, key, name="load") as runtime:
         while asyncio.get_running_loop().time() < ends:
-            await crowd.one(Payment(FIRST + number, "approve"), runtime)
+            try:
+                await crowd.one(Payment(FIRST + number, "approve"), runtime)
+            except AssertionError as error:
+                errors[f"tap: {error}"[:300]] += 1
             number += 1
     return number
 
@@ -174,7 +177,7 @@ def test_nothing_grows_under_load(stage: Stage, tmp_path: Path, request: pytest.
     async def play() -> tuple[Load, int, Size, Size]:
         ends = asyncio.get_running_loop().time() + SECONDS
         load = Load(stage.portal.url, key, token, digest, ends)
-        everything = asyncio.gather(load.run(), tap(Crowd(stage), ends))
+        everything = asyncio.gather(load.run(), tap(Crowd(stage), ends, load.errors))
         await asyncio.sleep(SECONDS * SETTLED)
         early = await asyncio.to_thread(measure, stage)
         await asyncio.sleep(SECONDS * (1 - SETTLED) - 3)
