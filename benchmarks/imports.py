@@ -53,7 +53,7 @@ async def main():
     async with Runtime({url!r}, "hg_x", spool={spool!r}) as runtime, runtime.session("procurement") as session:
         merged = await session.emit("PreToolUse", tool_name="oa__read", tool_args={{"amount": 5}})
         assert merged.allow and len(merged.trace) == 2, merged
-        print(time.perf_counter() - started)
+        print(time.perf_counter() - started, flush=True)
         os._exit(0)
 import os
 asyncio.run(main())

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from hookgate.matching import matching
 
 from hooks_app.models import Declaration, RegistryHead
@@ -30,6 +32,12 @@ def find() -> Iterator[str]:
                 yield f"{organization}/{agent}: revision {number}, {hook['name']}: {reason}"
 
 
+def _is_current(using: str) -> bool:
+    """Whether every migration has been applied: a part of them leaves other tables than the models say."""
+    loader = MigrationLoader(connections[using])
+    return all(leaf in loader.applied_migrations for leaf in loader.graph.leaf_nodes())
+
+
 def _refusal(matcher: str) -> str | None:
     try:
         matching.compile_matcher(matcher)
@@ -38,10 +46,11 @@ def _refusal(matcher: str) -> str | None:
     return None
 
 
-def tell(stdout: Any = None, verbosity: int = 1, **_: Any) -> None:
-    """After a migration: name them, and say what to do."""
-    lines = list(find())
-    if lines and verbosity:
+def tell(using: str, stdout: Any = None, verbosity: int = 1, **_: Any) -> None:
+    """After a migration that has come to its end: name them, and say what to do."""
+    if not verbosity or not _is_current(using):
+        return
+    if lines := list(find()):
         print(
             "Matchers that this release doesn't take. What is published goes on with them until it is built anew;"
             " write them without look-around and back references, and publish:",

@@ -139,7 +139,10 @@ class Protocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A body begins, if only an empty one."""
+        """A body begins, if only an empty one. A head that names no host, or several, is refused (RFC 9112, 3.2)."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
+            raise ValueError("a request names one host")
         self._in_body, self._received, self._of_body = True, 0, 0
         super().on_headers_complete()
 

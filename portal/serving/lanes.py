@@ -82,8 +82,9 @@ TABLE = (
     # A runtime waits for five seconds.
     Patience("/api/", 4.0, True),
     Patience("/inbox/", 5.0, True),
-    # Signing in waits for its turn to hash as well; an admin's page may have much to write.
-    Patience("/", 5.0, False),
+    # Signing in waits for its turn to hash as well; an admin's page may have much to write. All others too: not every
+    # target begins with a slash (`OPTIONS *`).
+    Patience("", 5.0, False),
 )
 WATCHED = ("/healthz", "/readyz", "/metrics")
 HASHING = ("/login/", "/admin/login/", "/password/", "/account/")

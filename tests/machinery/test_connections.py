@@ -221,3 +221,36 @@ def test_what_follows_a_body_is_no_header(portal: Portal, world: Any) -> None:
             connection.sendall(head + headers + b"\r\n2\r\n{}\r\n0\r\n" + trailer + b"\r\n")
             statuses.append(ended(connection)[0].split()[1])
     assert statuses == [b"400", b"401"]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"200"),
+        (b"GET /healthz HTTP/1.0\r\n", b"200"),
+        (b"GET /healthz HTTP/1.1\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n", b"400"),
+        (b"GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n", b"400"),
+        (b"POST /login/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n", b"400"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"404"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n", b"400"),
+    ],
+)
+def test_a_head_is_read_as_the_standard_says(portal: Portal, world: Any, head: bytes, status: bytes) -> None:
+    """RFC 9112: one host, no folded lines, one length."""
+    with connect(portal) as connection:
+        connection.sendall(head + b"Connection: close\r\n\r\n")
+        text, _ = ended(connection)
+    assert text.split()[1] == status
+
+
+def test_who_offers_another_protocol_is_answered_in_this_one_and_goes_on(portal: Portal, world: Any) -> None:
+    """Java's and curl's clients offer HTTP/2 with their first request."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+    get = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with connect(portal) as connection:
+        for more in (offer, b"", b"Connection: close\r\n"):
+            connection.sendall(get + more + b"\r\n")
+            answer = read_until(connection, b"}")
+            assert answer.startswith(b"HTTP/1.1 200 "), answer

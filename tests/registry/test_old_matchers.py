@@ -2,12 +2,14 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.test import Client
 from hookgate.registry.manifest import manifest_digest, parse
 
+from examples.portal_process import PortalProcess
 from hooks_app.models import Agent, Declaration, RegistryRevision
 from hooks_app.registry import heads
 from tests import make
@@ -45,6 +47,14 @@ def test_migrate_names_it(agent: Agent) -> None:
     call_command("migrate", stdout=said)
     assert "hooks.events" not in said.getvalue()
     assert "revision 1" in said.getvalue()
+
+
+def test_a_part_of_the_migrations_says_nothing_of_it(tmp_path: Path) -> None:
+    """Where the tables are not there yet, or are those of an older release."""
+    with PortalProcess(tmp_path) as portal:
+        for target in (("portal",), ("hooks_app", "0003"), (), ("hooks_app", "0004")):
+            said = portal.manage("migrate", *target)
+            assert "Matchers" not in said
 
 
 def test_migrate_has_nothing_to_say_of_others() -> None:

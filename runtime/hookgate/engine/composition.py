@@ -53,14 +53,15 @@ async def run_chain(
             forget_copies(context)
         failure = None
         if bound.asks_context:
-            if not _matches(bound, context, trace):
+            matches, started = _matches(bound, context, trace), perf_counter()
+            if not matches:
                 continue
-            started = perf_counter()
         try:
             if bound.is_plain:
                 # In place: most hooks never wait, and anything more than awaiting them would cost more than they do.
                 result = await bound.execute(context)
             elif bound.may_abstain and not _triggers(bound, context):
+                started = perf_counter()
                 continue
             else:
                 result, failure = await _run(bound, context)
