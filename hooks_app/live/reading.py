@@ -28,9 +28,12 @@ QUESTIONS = 8
 RUNTIME_HEADER = endpoint.RUNTIME_HEADER.lower().encode()
 
 
-async def ask(scope: Scope) -> HttpResponse:
-    """What the view at the scope's path answers: the same bytes as for a client that doesn't wait."""
-    response = await handler().ask(scope)
+async def ask(scope: Scope, *, seconds: float = 0) -> HttpResponse:
+    """What the view at the scope's path answers: the same bytes as for a client that doesn't wait.
+
+    The asker has ``seconds`` more than such a client: under load its turn may come that much later.
+    """
+    response = await handler().ask(scope, seconds=seconds)
     assert isinstance(response, HttpResponse)
     return response
 

@@ -61,6 +61,8 @@ SEND_TIMEOUT = 30.0
 SLACK = 0.005
 # What a browser waits before it connects again, in milliseconds.
 RETRY = 2000
+# Seconds that a request may ask to wait; the view says so to who asks for more.
+LONGEST = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -171,18 +173,21 @@ class Application:
             return await reading.ask(scope)
         began = time.monotonic()
         async with wakeups.subscribe(f"confirmation:{pk}") as subscription:
-            response = await reading.ask(scope)
+            response = await reading.ask(scope, seconds=_wait_seconds(scope))
             if _pending_until(response) is not None:
                 with self._quota.take(_holder(response)):
-                    response = await self._wait_out(scope, pk, subscription, response)
+                    until = began + _wait_seconds(scope)
+                    response = await self._wait_out(scope, pk, subscription, response, until)
             _tell(pk, response, time.monotonic() - began)
             return response
 
     async def _wait_out(
-        self, scope: Scope, pk: UUID, subscription: Subscription, response: HttpResponse
+        self, scope: Scope, pk: UUID, subscription: Subscription, response: HttpResponse, deadline: float
     ) -> HttpResponse:
-        """Wait from the pending ``response`` to the final one, across whatever goes away and comes back meanwhile."""
-        deadline = time.monotonic() + float(_wait(scope) or 0)
+        """Wait from the pending ``response`` to the final one, across whatever goes away and comes back meanwhile.
+
+        ``deadline`` is on the monotonic clock.
+        """
         blind = False
         while (expires_at := _pending_until(response)) is not None:
             left = deadline - time.monotonic()
@@ -353,6 +358,14 @@ def _wait(scope: Scope) -> str | None:
     """The query's ``wait`` as it was sent; the view judges it."""
     values = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("wait")
     return values[-1] if values else None
+
+
+def _wait_seconds(scope: Scope) -> float:
+    """The seconds of ``wait``; 0 for what the view will refuse."""
+    try:
+        return min(max(0.0, float(_wait(scope) or 0)), LONGEST)
+    except ValueError:
+        return 0.0
 
 
 def _pending_until(response: HttpResponse) -> datetime | None:

@@ -63,22 +63,26 @@ class Handler(ASGIHandler):
         finally:
             body.close()
 
-    async def ask(self, scope: Scope) -> HttpResponseBase:
-        """What the view at the scope's path answers to a request without a body, for those who wait for news."""
-        return await self._run(scope, BytesIO(), lanes.lanes().looks, None)
+    async def ask(self, scope: Scope, *, seconds: float) -> HttpResponseBase:
+        """What the view at the scope's path answers to a request without a body, for those who wait for news:
+        ``seconds`` longer than others who ask for that path.
+        """
+        return await self._run(scope, BytesIO(), lanes.lanes().looks, None, seconds)
 
-    async def _run(self, scope: Scope, body: IO[bytes], lane: Lane, quick: Quick | None) -> HttpResponseBase:
+    async def _run(
+        self, scope: Scope, body: IO[bytes], lane: Lane, quick: Quick | None, longer: float = 0
+    ) -> HttpResponseBase:
         patience = lanes.patience(scope["path"])
         since = time.monotonic()
 
         def work() -> HttpResponseBase:
             waited = time.monotonic() - since
-            with deadline.within(patience.seconds - waited, strict=patience.strict):
+            with deadline.within(patience.seconds + longer - waited, strict=patience.strict):
                 return (quick and quick()) or self.answer(scope, body)
 
         try:
             job = partial(copy_context().run, work)
-            return await threads().run(lane, job, seconds=_queueing(lane, patience))
+            return await threads().run(lane, job, seconds=_queueing(lane, patience) + longer)
         except Full as full:
             return self._refuse(scope, body, full)
 

@@ -47,8 +47,8 @@ def portal(world: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
     running = Portal()
     ask = reading.ask
 
-    async def counted(scope: Any) -> Any:
-        answer = await ask(scope)
+    async def counted(scope: Any, **longer: float) -> Any:
+        answer = await ask(scope, **longer)
         running.asked += 1
         return answer
 

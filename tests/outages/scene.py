@@ -156,9 +156,12 @@ class Scene:
 
     def consume(self, id: str) -> httpx.Response:
         """Use the approval of a request."""
-        row = self.get(f"/confirmations/{id}").json()
-        body = {"args_digest": canonical.digest(row["tool_args"]), "attempt": id}
-        return self.call("POST", f"/confirmations/{id}/consume", body)
+        return self.consume_row(self.get(f"/confirmations/{id}").json())
+
+    def consume_row(self, row: dict[str, Any]) -> httpx.Response:
+        """Use the approval of a request that has been read."""
+        body = {"args_digest": canonical.digest(row["tool_args"]), "attempt": row["id"]}
+        return self.call("POST", f"/confirmations/{row['id']}/consume", body)
 
 
 def write_config(folder: Path) -> Path:
