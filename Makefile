@@ -7,7 +7,8 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package hookgate
-SOAK_TESTS ?= tests/races tests/e2e tests/crashes tests/outages tests/conformance tests/soak tests/newcomer
+SOAK_TESTS ?= tests/races tests/e2e tests/crashes tests/outages tests/conformance tests/soak tests/newcomer \
+  tests/upgrade tests/docs tests/browser/test_accessibility.py
 
 .PHONY: help run demo test soak bench audit check format messages drawing lock
 

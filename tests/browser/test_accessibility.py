@@ -1,8 +1,10 @@
 """axe-core finds nothing on any page, in light and dark, and no page is without its landmarks."""
 
+import itertools
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import unfold
@@ -11,6 +13,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Agent, Open
 from tests.docs.tables import ROOT
+from tests.soak import counts
 
 pytestmark = pytest.mark.browser
 ADMIN = "/admin/hooks_app"
@@ -37,18 +40,23 @@ PAGES = [
 ]
 OF_AGENT = ["change", "registry", "add_hook", "publish", "halt", "rollback"]
 AXE = Axe()
+SCHEMES: list[Literal["light", "dark"]] = ["light", "dark"]
+IN_TURN = itertools.cycle(SCHEMES)
 # The admin's theme has its own switch.
 THEME = "scheme => document.querySelector('html[x-data]')?.classList.toggle('dark', scheme == 'dark')"
 
 
 def faults(page: Page) -> list[str]:
-    """What axe finds, in light and in dark: scheme, rule, impact, and the first element."""
+    """What axe finds, in light and in dark: scheme, rule, impact, and the first element.
+
+    `make test` looks at every page in one of the two, and in the other at the next; `make soak` in both.
+    """
     # Colours that fade in are no colours yet.
     page.add_style_tag(
         content="*, *::before, *::after { transition: none !important; animation: none !important }"
     )
     found = []
-    for scheme in ("light", "dark"):
+    for scheme in SCHEMES if counts.SOAK else [next(IN_TURN)]:
         page.emulate_media(color_scheme=scheme)
         page.evaluate(THEME, scheme)
         found += [

@@ -58,7 +58,7 @@ def test_schemathesis_finds_nothing(stage: Stage, who: str, options: tuple[str, 
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not counts.SOAK, reason="the long form, run by `make soak`")
+@counts.LONG
 @pytest.mark.parametrize("who", ["organization", "agent", "person", "nobody"])
 def test_schemathesis_finds_nothing_in_many_examples(stage: Stage, who: str) -> None:
     made = run(stage, who, "--max-examples", "200", seconds=3600)

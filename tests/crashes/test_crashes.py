@@ -25,7 +25,7 @@ from tests.machinery.live import until
 from tests.soak import counts
 from tests.soak.crowd import Payment, amount_of, payments
 
-COUNT = 300 if counts.SOAK else 10
+COUNT = 300 if counts.SOAK else 6
 WAITING = 20 if counts.SOAK else 4
 SEED = int(os.environ.get("HOOKGATE_SEED") or (random.randrange(10_000) if counts.SOAK else 7))
 # Calls that end between two kills, at most; and seconds for everything.

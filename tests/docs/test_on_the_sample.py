@@ -24,6 +24,7 @@ from tests import services
 from tests.docs.blocks import Block, blocks
 from tests.docs.tables import DOCS, FRAMEWORKS, framework, generated
 from tests.machinery.live import until
+from tests.soak import counts
 
 SECONDS = 180.0
 ANSWERS = {
@@ -86,7 +87,7 @@ def decide_next(bob: httpx.Client) -> str:
     return str(waiting["conversation_id"])
 
 
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", FRAMEWORKS if counts.SOAK else FRAMEWORKS[:1])
 def test_the_example_is_governed(
     portal: PortalProcess, key: str, bob: httpx.Client, dana: httpx.Client, tmp_path: Path, name: str
 ) -> None:
@@ -227,6 +228,7 @@ def test_the_apis_commands_run_as_printed(portal: PortalProcess, clone: Path) ->
     assert answers(said[11])[0]["recipients"] == 1
 
 
+@counts.LONG  # each command by itself is tested in tests/machinery, tests/contract and tests/operations
 def test_the_operators_commands_run_as_printed(portal: PortalProcess, clone: Path) -> None:
     (clone / "office.yaml").write_text(blocks("docs/configuration.md", "yaml")[0].text)
     script = [block.text for block in blocks("docs/configuration.md", "sh")]

@@ -15,6 +15,7 @@ from examples.portal_process import PortalProcess
 from tests import services
 from tests.docs.tables import DOCS, ROOT
 from tests.machinery.live import until
+from tests.soak import counts
 
 SECONDS = 90.0
 PAGE = (DOCS / "api" / "walkthrough.md").read_text(encoding="utf-8")
@@ -97,6 +98,7 @@ def run_agent(portal: PortalProcess, key: str) -> subprocess.Popen[str]:
     )
 
 
+@counts.LONG  # the requests that it makes are those of tests/contract
 @needs_node
 @pytest.mark.parametrize(
     ("decision", "line", "status"),

@@ -163,13 +163,13 @@ def test_pages_for_people_say_it_too(office: Office, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root; the limit below does without")
-@pytest.mark.skipif(not counts.SOAK, reason="the long form")
+@counts.LONG
 def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
     with _disk(tmp_path / "disk", megabytes=16) as disk, scenes.embedded(disk) as scene:
         _fill_and_free(scene, disk, lambda: _stuff(disk), lambda: (disk / "stuffing").unlink())
 
 
-@pytest.mark.skipif(not counts.SOAK, reason="the long form")
+@counts.LONG
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     with scenes.embedded(tmp_path) as scene:
         pid = scene.portal.processes[0].pid

@@ -8,9 +8,13 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 # Names the file of lines. Set by whoever prints the table, so that processes below add to the same one.
 VARIABLE = "HOOKGATE_COUNTS_FILE"
 SOAK = os.environ.get("HOOKGATE_SOAK") == "1"
+# For tests that `make test` leaves to `make soak` as a whole: what they promise is tested in small elsewhere.
+LONG = pytest.mark.skipif(not SOAK, reason="the long form, run by `make soak`")
 
 
 def record(

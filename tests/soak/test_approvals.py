@@ -11,12 +11,12 @@ from tests.soak import counts
 from tests.soak.crowd import PLANS, SEEN, Crowd, Payment, count, payments
 
 # The chat takes five cards a second, which is what bounds the time.
-COUNT = 300 if counts.SOAK else 12
-# `make test` plays production's in tests/crashes.
-STAGES = ["embedded", "production"] if counts.SOAK else ["embedded"]
+COUNT = 300
+STAGES = ["embedded", "production"]
 pytestmark = [pytest.mark.soak] if counts.SOAK else []
 
 
+@counts.LONG  # `make test` plays them in tests/crashes, among kills
 @pytest.mark.parametrize("stage", STAGES, indirect=True)
 def test_every_approved_call_runs_once_and_no_other(stage: Stage, request: pytest.FixtureRequest) -> None:
     crowd = Crowd(stage)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.soak import counts
 from tests.upgrade.releases import ROOT, Caller, Release, free_port, unpack
 
 FILE = Path(__file__).with_name("before.yaml")
@@ -78,6 +79,7 @@ def approve(person: Caller, one: Any) -> None:
     person.post(f"/confirmations/{one['id']}/respond", {"decision": "approve"})
 
 
+@counts.LONG
 def test_either_side_may_go_first(releases: tuple[Release, Release]) -> None:
     before, now = releases
     key = before.manage("issue_key", "--org", "acme").strip()
